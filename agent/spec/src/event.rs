@@ -287,8 +287,9 @@ pub struct ToolRun {
     pub stderr: String,
 }
 
-/// A piece of a file worth keeping: zlib-compressed, base64, named by the SHA-256 of the whole
-/// uncompressed file. Pieces come in order; a file is whole when its digest agrees.
+/// A piece of a file worth keeping, named by the SHA-256 of the whole uncompressed file. The file
+/// is one zlib stream, cut into parts, each part in base64; parts come in order. A file is whole
+/// when the joined and inflated parts have that digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Artefact {
     /// Hex SHA-256 of the whole file.
