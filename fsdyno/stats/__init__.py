@@ -1,0 +1,5 @@
+"""Pure functions on arrays: effects, intervals, quantiles. No input or output, no knowledge of stores.
+
+Formulas and their sources: docs/method.md. This package imports nothing heavy by itself, so that the
+store can use `stats.histogram` at no cost; SciPy is imported where it is needed.
+"""

@@ -1,0 +1,1 @@
+"""Tests of the Python half; Rust tests live beside their crates."""
