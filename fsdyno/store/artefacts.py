@@ -1,7 +1,7 @@
 """Artefacts: files that travelled in pieces among the events, put together and verified.
 
-A piece is zlib-compressed and base64; the name is the SHA-256 of the whole uncompressed file
-(agent/spec/src/event.rs, `Artefact`).
+A file is one zlib stream, cut into parts, each in base64; it is named by the SHA-256 of the
+uncompressed whole (agent/spec/src/event.rs, `Artefact`).
 """
 
 from __future__ import annotations

@@ -144,7 +144,8 @@ def phase_end(index: int, name: str, kind: str, wall: float, **more: Any) -> dic
 
 def artefact(name: str, data: bytes, parts: int = 1) -> list[dict[str, Any]]:
     """The events that carry a file."""
-    size = -(-max(len(data), 1) // parts)
+    stream = zlib.compress(data)
+    size = -(-len(stream) // parts)
     sha = hashlib.sha256(data).hexdigest()
     return [
         {
@@ -153,7 +154,7 @@ def artefact(name: str, data: bytes, parts: int = 1) -> list[dict[str, Any]]:
             "name": name,
             "part": part,
             "parts": parts,
-            "data": base64.b64encode(zlib.compress(data[part * size : (part + 1) * size])).decode(),
+            "data": base64.b64encode(stream[part * size : (part + 1) * size]).decode(),
         }
         for part in range(parts)
     ]
