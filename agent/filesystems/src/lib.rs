@@ -1,6 +1,45 @@
 //! One file per file system, one row each in one table: everything that fsdyno knows about a file
 //! system by name. Descriptions and superblock reading only; no device is opened here.
+//!
+//! Adding a file system is one new file that makes a [`FileSystem`], and one row in [`TABLE`].
+//! Adding an option is one row in the file system's own table.
 
-pub mod plan;
+mod argv;
+mod btrfs;
+mod ext;
+mod ext2;
+mod ext3;
+mod ext4;
+mod filesystem;
+mod medium;
+mod options;
+mod plan;
+mod tmpfs;
+mod verdict;
+mod verify;
+mod xfs;
 
-pub use plan::{CommandLine, MountPlan};
+pub use argv::Argv;
+pub use filesystem::{BarrierOff, Disk, FileSystem, KernelConfig, Program, Role};
+pub use medium::{Medium, Superblock};
+pub use options::{Kind, OptionRow, Options, Param, Rule};
+pub use plan::{CommandLine, MountPlan, quote};
+pub use verdict::ToolVerdict;
+
+use fsdyno_spec::outcome::Reason;
+
+/// Every file system that fsdyno knows.
+pub static TABLE: &[&FileSystem] =
+    &[&ext2::EXT2, &ext3::EXT3, &ext4::EXT4, &xfs::XFS, &btrfs::BTRFS, &tmpfs::TMPFS];
+
+/// The file system of a type.
+///
+/// # Errors
+/// If the table has none, with those that it has.
+pub fn find(name: &str) -> Result<&'static FileSystem, Reason> {
+    TABLE.iter().find(|row| row.name == name).copied().ok_or_else(|| {
+        let known: Vec<_> = TABLE.iter().map(|row| row.name).collect();
+        Reason::new(format!("fsdyno knows no file system `{name}`"))
+            .advise(format!("it knows: {}", known.join(", ")))
+    })
+}

@@ -24,3 +24,67 @@ pub struct MountPlan {
     /// The flag `ro` for `fsconfig` and `MOUNT_ATTR_RDONLY` for `fsmount`.
     pub read_only: bool,
 }
+
+impl CommandLine {
+    /// The command as a person would type it.
+    #[must_use]
+    pub fn shell(&self) -> String {
+        let words = std::iter::once(&self.program).chain(&self.args);
+        words.map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl MountPlan {
+    /// The `mount` command that a person would type for the same mount.
+    #[must_use]
+    pub fn shell(&self, target: &str) -> String {
+        let mut options: Vec<String> = Vec::new();
+        options.extend(self.read_only.then(|| "ro".to_string()));
+        options.extend(self.attributes.iter().cloned());
+        options.extend(self.params.iter().map(|(key, value)| match value {
+            Some(value) => format!("{key}={value}"),
+            None => key.clone(),
+        }));
+        let mut args = vec!["-t".to_string(), self.fstype.clone()];
+        if !options.is_empty() {
+            args.extend(["-o".to_string(), options.join(",")]);
+        }
+        args.extend([self.source.clone(), target.to_string()]);
+        CommandLine { program: "mount".to_string(), args }.shell()
+    }
+}
+
+/// A word quoted for a POSIX shell, only where it must be.
+#[must_use]
+pub fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_string();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_is_typed_as_people_type_it() {
+        let mut plan = MountPlan { fstype: "ext4".into(), source: "/dev/loop0".into(), ..Default::default() };
+        assert_eq!(plan.shell("/mnt"), "mount -t ext4 /dev/loop0 /mnt");
+        plan.attributes = vec!["noatime".into()];
+        plan.params = vec![("data".into(), Some("writeback".into())), ("discard".into(), None)];
+        assert_eq!(
+            plan.shell("/mnt a"),
+            "mount -t ext4 -o noatime,data=writeback,discard /dev/loop0 '/mnt a'"
+        );
+    }
+
+    #[test]
+    fn words_that_a_shell_would_change_are_quoted() {
+        assert_eq!(quote("^has_journal"), "'^has_journal'");
+        assert_eq!(quote("it's"), r"'it'\''s'");
+        assert_eq!(quote(""), "''");
+        assert_eq!(quote("/dev/disk/by-id/a:b"), "/dev/disk/by-id/a:b");
+    }
+}

@@ -1,0 +1,275 @@
+//! What ext2, ext3 and ext4 share: one family on the medium, one pair of tools, and on most kernels
+//! one driver.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use fsdyno_spec::outcome::Reason;
+use serde_json::json;
+
+use crate::argv::Argv;
+use crate::filesystem::{KernelConfig, Program};
+use crate::medium::{Block, Medium, Superblock, block_size, names};
+use crate::options::{Kind, OptionRow, Options, Rule};
+use crate::verdict::{ToolVerdict, made};
+
+pub(crate) const MKE2FS: Program =
+    Program { name: "mke2fs", package: "e2fsprogs", version: &["-V"], exit: made };
+
+pub(crate) const E2FSCK: Program =
+    Program { name: "e2fsck", package: "e2fsprogs", version: &["-V"], exit: checked };
+
+/// `-f` even if marked clean, `-n` changes nothing, `-tt` times each pass. Without a terminal e2fsck
+/// refuses to run unless it is told what to answer, which `-n` does.
+pub(crate) const CHECK: &[&str] = &["-f", "-n", "-tt"];
+
+/// mke2fs keeps only the last `-E` and the last `-O`.
+pub(crate) const LISTS: &[&str] = &["-E", "-O"];
+
+pub(crate) const NOTE_DRIVER: &str =
+    "Many kernels serve ext2 and ext3 by the ext4 driver; the driver is recorded.";
+pub(crate) const NOTE_LAZY: &str = "Made without lazy initialisation (-E lazy_itable_init=0,lazy_journal_init=0): \
+    nothing of mkfs is left to be done in the background of later phases.";
+pub(crate) const NOTE_JOURNAL: &str = "e2fsck -n does not replay a journal: after a crash mount first, or read its answer as one about stale data.";
+
+/// Arguments of mke2fs that every file system of the family gets.
+pub(crate) fn arguments(argv: &mut Argv, kind: &str, options: &Options, uuid: &str, force: bool) {
+    if force {
+        argv.word("-F");
+    }
+    for word in ["-t", kind, "-U", uuid] {
+        argv.word(word);
+    }
+    argv.member("-E", "lazy_itable_init=0");
+    argv.member("-E", "lazy_journal_init=0");
+    argv.member("-E", if options.flag("discard") == Some(true) { "discard" } else { "nodiscard" });
+}
+
+pub(crate) const BYTES_PER_INODE: OptionRow = OptionRow {
+    name: "bytes_per_inode",
+    kind: Kind::Size(1 << 10, 64 << 20),
+    rule: Rule::MkfsWord("-i"),
+    help: "One inode for so many bytes of the device (mke2fs -i).",
+};
+pub(crate) const INODE_SIZE: OptionRow = OptionRow {
+    name: "inode_size",
+    kind: Kind::SizeOf(&[128, 256, 512, 1024, 2048, 4096]),
+    rule: Rule::MkfsWord("-I"),
+    help: "Size of an inode (mke2fs -I).",
+};
+pub(crate) const BLOCK_SIZE: OptionRow = OptionRow {
+    name: "block_size",
+    kind: Kind::SizeOf(&[1024, 2048, 4096]),
+    rule: Rule::MkfsWord("-b"),
+    help: "Size of a block (mke2fs -b). Left out, mke2fs takes 1 KiB on devices below 512 MiB, else 4 KiB.",
+};
+pub(crate) const RESERVED_PERCENT: OptionRow = OptionRow {
+    name: "reserved_percent",
+    kind: Kind::Number(0, 50),
+    rule: Rule::MkfsWord("-m"),
+    help: "Share of the blocks that only root may use, percent (mke2fs -m).",
+};
+pub(crate) const STRIDE: OptionRow = OptionRow {
+    name: "stride",
+    kind: Kind::Number(0, 65535),
+    rule: Rule::MkfsGroup("-E", "stride"),
+    help: "Chunk of the array in file-system blocks (mke2fs -E stride=); 0: not aligned, whatever the device says.",
+};
+pub(crate) const STRIPE_WIDTH: OptionRow = OptionRow {
+    name: "stripe_width",
+    kind: Kind::Number(0, u32::MAX as u64),
+    rule: Rule::MkfsGroup("-E", "stripe_width"),
+    help: "Stripe of the array in file-system blocks: stride x data disks (mke2fs -E stripe_width=).",
+};
+pub(crate) const DISCARD: OptionRow = OptionRow {
+    name: "discard",
+    kind: Kind::Flag(Some(false)),
+    rule: Rule::MkfsOwn,
+    help: "mkfs discards the device first (mke2fs -E discard, else -E nodiscard).",
+};
+pub(crate) const JOURNAL: OptionRow = OptionRow {
+    name: "journal",
+    kind: Kind::Flag(Some(true)),
+    rule: Rule::MkfsFeature("-O", "has_journal"),
+    help: "With a journal or without (mke2fs -O has_journal, -O ^has_journal).",
+};
+pub(crate) const DATA: OptionRow = OptionRow {
+    name: "data",
+    kind: Kind::Word(&["journal", "ordered", "writeback"]),
+    rule: Rule::MountValue { key: "data", silent: Some("ordered") },
+    help: "What the journal promises about file data (mount -o data=). journal also turns delayed allocation \
+           and direct I/O off.",
+};
+pub(crate) const COMMIT: OptionRow = OptionRow {
+    name: "commit",
+    kind: Kind::Seconds(1, 3600),
+    rule: Rule::MountValue { key: "commit", silent: Some("5") },
+    help: "Longest time between commits of the journal (mount -o commit=).",
+};
+pub(crate) const BARRIER: OptionRow = OptionRow {
+    name: "barrier",
+    kind: Kind::Flag(Some(true)),
+    rule: Rule::MountSwitch {
+        on: ("barrier", Some("1")),
+        off: ("barrier", Some("0")),
+        shown: &["nobarrier", "barrier=0"],
+        shown_when: false,
+    },
+    help: "Flush the device's cache where order matters (mount -o barrier=1, barrier=0). false is fast and \
+           loses data when the power goes.",
+};
+
+/// Combinations that mke2fs or the kernel would refuse, or silently change.
+pub(crate) fn refuse(options: &Options) -> Result<(), Reason> {
+    if options.flag("journal") == Some(false) {
+        for name in ["data", "commit"] {
+            if options.get(name).is_some() {
+                return Err(Reason::new(format!("`{name}` is about the journal, and journal = false"))
+                    .advise(format!("leave `{name}` out, or have a journal")));
+            }
+        }
+    }
+    if let (Some(inode), Some(block)) = (options.number("inode_size"), options.number("block_size"))
+        && inode > block
+    {
+        return Err(Reason::new(format!("an inode of {inode} bytes does not fit a block of {block} bytes"))
+            .advise("make inode_size at most block_size"));
+    }
+    if let (Some(stride), Some(width)) = (options.number("stride"), options.number("stripe_width")) {
+        let whole = if stride == 0 { width == 0 } else { width % stride == 0 };
+        if !whole {
+            return Err(Reason::new(format!("stripe_width = {width} is no multiple of stride = {stride}"))
+                .advise("stripe_width is stride x data disks"));
+        }
+    }
+    Ok(())
+}
+
+/// Exit codes of e2fsck, from e2fsck(8): a sum of bits; the worst one speaks.
+fn checked(code: i32) -> ToolVerdict {
+    match code {
+        0 => ToolVerdict::good("no errors"),
+        c if !(0..256).contains(&c) => ToolVerdict::unknown(),
+        c if c & 128 != 0 => ToolVerdict::bad("a shared library is missing"),
+        c if c & 32 != 0 => ToolVerdict::bad("cancelled"),
+        c if c & 16 != 0 => ToolVerdict::bad("wrong usage"),
+        c if c & 8 != 0 => ToolVerdict::bad("could not do its work (device busy or unreadable)"),
+        c if c & 4 != 0 => ToolVerdict::bad("errors found and left as they are"),
+        c if c & 3 != 0 => {
+            ToolVerdict::bad("errors were corrected, although a check must not change anything")
+        }
+        _ => ToolVerdict::unknown(),
+    }
+}
+
+/// Served by ext4 if ext4 lists the device; else, as nothing else serves these names, by ext2's own.
+pub(crate) fn driver(sys_fs: &Path, kernel_device: &str) -> Option<String> {
+    sys_fs.join("ext4").join(kernel_device).exists().then(|| "ext4".to_string())
+}
+
+/// ext3 and ext4 have one driver since Linux 4.3.
+pub(crate) fn driver_hint(config: &KernelConfig) -> Option<String> {
+    config.has("CONFIG_EXT4_FS").then(|| "ext4".to_string())
+}
+
+/// Where the superblock is, and how long.
+const OFFSET: u64 = 1024;
+const LENGTH: usize = 1024;
+
+const COMPAT: &[(u64, &str)] = &[
+    (0x1, "dir_prealloc"),
+    (0x2, "imagic_inodes"),
+    (0x4, "has_journal"),
+    (0x8, "ext_attr"),
+    (0x10, "resize_inode"),
+    (0x20, "dir_index"),
+    (0x200, "sparse_super2"),
+    (0x400, "fast_commit"),
+    (0x800, "stable_inodes"),
+    (0x1000, "orphan_file"),
+];
+const INCOMPAT: &[(u64, &str)] = &[
+    (0x1, "compression"),
+    (0x2, "filetype"),
+    (0x4, "needs_recovery"),
+    (0x8, "journal_dev"),
+    (0x10, "meta_bg"),
+    (0x40, "extent"),
+    (0x80, "64bit"),
+    (0x100, "mmp"),
+    (0x200, "flex_bg"),
+    (0x400, "ea_inode"),
+    (0x1000, "dirdata"),
+    (0x2000, "metadata_csum_seed"),
+    (0x4000, "large_dir"),
+    (0x8000, "inline_data"),
+    (0x10000, "encrypt"),
+    (0x20000, "casefold"),
+];
+const RO_COMPAT: &[(u64, &str)] = &[
+    (0x1, "sparse_super"),
+    (0x2, "large_file"),
+    (0x8, "huge_file"),
+    (0x10, "uninit_bg"),
+    (0x20, "dir_nlink"),
+    (0x40, "extra_isize"),
+    (0x100, "quota"),
+    (0x200, "bigalloc"),
+    (0x400, "metadata_csum"),
+    (0x800, "replica"),
+    (0x1000, "read-only"),
+    (0x2000, "project"),
+    (0x4000, "shared_blocks"),
+    (0x8000, "verity"),
+    (0x10000, "orphan_present"),
+];
+
+/// Reads the superblock. Layout: Linux `fs/ext4/ext4.h`, `struct ext4_super_block`.
+pub(crate) fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
+    let block = Block::read(medium, OFFSET, LENGTH, "ext superblock")?;
+    if block.le16(0x38) != 0xEF53 {
+        return Err(Reason::new("no ext2, ext3 or ext4 superblock here (its magic number is missing)"));
+    }
+    let exponent = block.le32(0x18);
+    let size = block_size(1024u64.checked_shl(exponent).unwrap_or(0), "ext superblock")?;
+    let compat = u64::from(block.le32(0x5C));
+    let incompat = u64::from(block.le32(0x60));
+    let wide = |low: usize, high: usize| {
+        let high = if incompat & 0x80 == 0 { 0 } else { block.le32(high) };
+        u64::from(high) << 32 | u64::from(block.le32(low))
+    };
+    let blocks = wide(0x4, 0x150);
+    let reserved = wide(0x8, 0x154);
+    let journal = compat & 0x4 != 0;
+    let mut features = names("compat", compat, COMPAT);
+    features.extend(names("incompat", incompat, INCOMPAT));
+    features.extend(names("ro_compat", u64::from(block.le32(0x64)), RO_COMPAT));
+    let percent = (u128::from(reserved) * 100 + u128::from(blocks / 2)) / u128::from(blocks.max(1));
+
+    let mut facts = BTreeMap::from([
+        ("size".to_string(), json!(blocks.saturating_mul(size))),
+        ("block_size".to_string(), json!(size)),
+        ("blocks".to_string(), json!(blocks)),
+        ("reserved_blocks".to_string(), json!(reserved)),
+        ("reserved_percent".to_string(), json!(u64::try_from(percent).unwrap_or(u64::MAX))),
+        ("inodes".to_string(), json!(block.le32(0))),
+        ("inode_size".to_string(), json!(if block.le32(0x4C) == 0 { 128 } else { block.le16(0x58) })),
+        ("blocks_per_group".to_string(), json!(block.le32(0x20))),
+        ("inodes_per_group".to_string(), json!(block.le32(0x28))),
+        ("stride".to_string(), json!(block.le16(0x164))),
+        ("stripe_width".to_string(), json!(block.le32(0x170))),
+        ("journal".to_string(), json!(journal)),
+        ("features".to_string(), json!(features)),
+        ("clean".to_string(), json!(block.le16(0x3A) & 1 == 1 && incompat & 0x4 == 0)),
+        ("label".to_string(), json!(block.text(0x78, 16))),
+    ]);
+    if journal {
+        facts.insert("journal_inode".to_string(), json!(block.le32(0xE0)));
+        // The superblock keeps a copy of the journal inode: type 1 is its block map and size.
+        if block.byte(0xFD) == 1 {
+            let bytes = u64::from(block.le32(0x10C + 15 * 4)) << 32 | u64::from(block.le32(0x10C + 16 * 4));
+            facts.insert("journal_size".to_string(), json!(bytes));
+        }
+    }
+    Ok(Superblock { uuid: block.uuid(0x68), facts })
+}

@@ -1,0 +1,55 @@
+//! ext2: no journal.
+
+use std::path::Path;
+
+use fsdyno_spec::units::Bytes;
+
+use crate::ext;
+use crate::filesystem::{BarrierOff, Disk, FileSystem, KernelConfig};
+use crate::options::{EXTRA_MKFS, EXTRA_MOUNT, NOATIME};
+
+pub(crate) static EXT2: FileSystem = FileSystem {
+    name: "ext2",
+    summary: "without a journal; a check must read everything after a crash",
+    fstype: "ext2",
+    disk: Some(Disk {
+        minimum_size: Bytes::kib(128),
+        mkfs: ext::MKE2FS,
+        lists: ext::LISTS,
+        mkfs_arguments: |argv, options, uuid, force| ext::arguments(argv, "ext2", options, uuid, force),
+        check: (ext::E2FSCK, ext::CHECK),
+        superblock: ext::superblock,
+    }),
+    barrier_off: Some(BarrierOff::MountOption),
+    notes: &[ext::NOTE_DRIVER, ext::NOTE_LAZY],
+    options: &[
+        ext::BLOCK_SIZE,
+        ext::INODE_SIZE,
+        ext::BYTES_PER_INODE,
+        ext::RESERVED_PERCENT,
+        ext::STRIDE,
+        ext::STRIPE_WIDTH,
+        ext::DISCARD,
+        EXTRA_MKFS,
+        NOATIME,
+        ext::BARRIER,
+        EXTRA_MOUNT,
+    ],
+    refuse: ext::refuse,
+    modules: &["ext2", "ext4"],
+    driver,
+    driver_hint,
+};
+
+/// ext4 lists what it serves in `/sys/fs`; ext2's own driver lists nothing, so it is known by that.
+fn driver(sys_fs: &Path, kernel_device: &str) -> Option<String> {
+    ext::driver(sys_fs, kernel_device).or_else(|| Some("ext2".to_string()))
+}
+
+/// ext2's own driver wins where it is built; else ext4 takes the name over if it was built to.
+fn driver_hint(config: &KernelConfig) -> Option<String> {
+    if config.has("CONFIG_EXT2_FS") {
+        return Some("ext2".to_string());
+    }
+    (config.has("CONFIG_EXT4_FS") && config.has("CONFIG_EXT4_USE_FOR_EXT2")).then(|| "ext4".to_string())
+}

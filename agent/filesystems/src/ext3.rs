@@ -1,0 +1,43 @@
+//! ext3: ext2 with a journal.
+
+use fsdyno_spec::units::Bytes;
+
+use crate::ext;
+use crate::filesystem::{BarrierOff, Disk, FileSystem};
+use crate::options::{EXTRA_MKFS, EXTRA_MOUNT, NOATIME};
+
+pub(crate) static EXT3: FileSystem = FileSystem {
+    name: "ext3",
+    summary: "ext2 with a journal",
+    fstype: "ext3",
+    disk: Some(Disk {
+        // Below this mke2fs says that the device is too small for a journal, makes none, and exits 0.
+        minimum_size: Bytes::mib(2),
+        mkfs: ext::MKE2FS,
+        lists: ext::LISTS,
+        mkfs_arguments: |argv, options, uuid, force| ext::arguments(argv, "ext3", options, uuid, force),
+        check: (ext::E2FSCK, ext::CHECK),
+        superblock: ext::superblock,
+    }),
+    barrier_off: Some(BarrierOff::MountOption),
+    notes: &[ext::NOTE_DRIVER, ext::NOTE_LAZY, ext::NOTE_JOURNAL],
+    options: &[
+        ext::BLOCK_SIZE,
+        ext::INODE_SIZE,
+        ext::BYTES_PER_INODE,
+        ext::RESERVED_PERCENT,
+        ext::STRIDE,
+        ext::STRIPE_WIDTH,
+        ext::DISCARD,
+        EXTRA_MKFS,
+        NOATIME,
+        ext::BARRIER,
+        ext::DATA,
+        ext::COMMIT,
+        EXTRA_MOUNT,
+    ],
+    refuse: ext::refuse,
+    modules: &["ext4"],
+    driver: ext::driver,
+    driver_hint: ext::driver_hint,
+};

@@ -1,0 +1,21 @@
+//! tmpfs: the row that shows the machine without a disk.
+
+use crate::filesystem::FileSystem;
+use crate::options::{EXTRA_MOUNT, NOATIME};
+
+pub(crate) static TMPFS: FileSystem = FileSystem {
+    name: "tmpfs",
+    summary: "memory only, no disk at all: the limit that no file system here can pass",
+    fstype: "tmpfs",
+    disk: None,
+    barrier_off: None,
+    notes: &[
+        "Keeps everything in memory: nothing is made, checked, flushed or cold. Its size is the device's size.",
+    ],
+    options: &[NOATIME, EXTRA_MOUNT],
+    refuse: |_| Ok(()),
+    modules: &[],
+    // Nothing in /sys/fs; the name has one driver only.
+    driver: |_, _| Some("tmpfs".to_string()),
+    driver_hint: |_| Some("tmpfs".to_string()),
+};
