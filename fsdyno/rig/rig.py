@@ -1,0 +1,119 @@
+"""A rig on this host: the agent's verbs as Python calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fsdyno.errors import Exit, UserError
+from fsdyno.rig.binary import find_agent
+from fsdyno.rig.protocol import PROTOCOL
+from fsdyno.rig.session import Limits, RunSession
+
+VERB_LIMIT = 120.0
+"""How long a one-shot verb may take, s. `clean` waits for devices to let go."""
+
+
+class Rig:
+    """The agent on this host.
+
+    `command` starts it (default: the binary of `find_agent`); `state` and `work` are its folders
+    (default: FSDYNO_STATE and FSDYNO_WORK, else the agent's own choice). With `privileged`, a user
+    who is not root reaches it through `sudo -n` where sudo asks no password.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str] | None = None,
+        *,
+        state: Path | str | None = None,
+        work: Path | str | None = None,
+        privileged: bool = True,
+        limits: Limits | None = None,
+    ) -> None:
+        self._command = list(command) if command else [str(find_agent())]
+        self._folders: list[str] = []
+        # As flags, since sudo does not pass variables on.
+        for flag, value in (
+            ("--state", state or os.environ.get("FSDYNO_STATE")),
+            ("--work", work or os.environ.get("FSDYNO_WORK")),
+        ):
+            if value:
+                self._folders += [flag, str(Path(value).absolute())]
+        self._sudo = ["sudo", "-n", "--"] if privileged and _sudo_works() else []
+        self._limits = limits or Limits()
+
+    def argv(self, verb: str, *extra: str) -> list[str]:
+        """The command line of a verb."""
+        return [*self._sudo, *self._command, *self._folders, verb, *extra]
+
+    def schema(self) -> dict[str, Any]:
+        """JSON Schemas of the waist by name: `trial`, `request`, `event`, `survey`, `describe`."""
+        return self._ask("schema")
+
+    def describe(self) -> dict[str, Any]:
+        """The agent's tables: file systems with options, workloads, metrics."""
+        return self._ask("describe")
+
+    def survey(self) -> dict[str, Any]:
+        """What this host can do, with reasons."""
+        return self._ask("survey")
+
+    def clean(self) -> dict[str, Any]:
+        """Undoes what dead agents left: `undone`, `left`, `failed` (sentences), `live` (a count)."""
+        return self._ask("clean", must_succeed=False)
+
+    def run(self, destroy: Sequence[str] = ()) -> RunSession:
+        """Starts a long-lived agent for trials and waits until it has said hello.
+
+        `destroy` are the block devices whose contents may be lost. Raises `UserError`: refused
+        (busy, no root, unsafe) or not able to speak.
+        """
+        extra = [word for path in destroy for word in ("--destroy", str(path))]
+        return RunSession(self.argv("run", *extra), self._limits, privileged=bool(self._sudo))
+
+    def _ask(self, verb: str, *, must_succeed: bool = True) -> dict[str, Any]:
+        argv = self.argv(verb)
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=VERB_LIMIT, check=False
+            )
+        except OSError as error:
+            raise UserError(
+                f"the agent cannot be started: {error.strerror or error}", code=Exit.AGENT, where=argv[0]
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise UserError(
+                f"`{verb}` of the agent gave no answer within {VERB_LIMIT:.0f} s", code=Exit.AGENT
+            ) from None
+        said = done.stderr.decode("utf-8", "replace").strip()
+        try:
+            answer = json.loads(done.stdout)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or (must_succeed and done.returncode != 0):
+            raise UserError(
+                f"`{verb}` of the agent failed (exit {done.returncode})",
+                code=Exit.AGENT,
+                where=argv[len(self._sudo)],
+                advice=said.splitlines()[-1] if said else None,
+            )
+        if answer.get("protocol", PROTOCOL) != PROTOCOL:
+            raise UserError(
+                f"the agent speaks protocol {answer['protocol']}, this fsdyno {PROTOCOL}",
+                code=Exit.AGENT,
+                advice="build both halves from one checkout: make agent",
+            )
+        return answer
+
+
+def _sudo_works() -> bool:
+    if os.geteuid() == 0 or not shutil.which("sudo"):
+        return False
+    asked = subprocess.run(["sudo", "-n", "true"], capture_output=True, check=False)
+    return asked.returncode == 0
