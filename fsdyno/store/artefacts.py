@@ -23,8 +23,8 @@ def _liar(sha: str, what: str) -> UserError:
     )
 
 
-def assemble(events: list[dict[str, Any]], *, complete: bool) -> dict[str, tuple[str, bytes]]:
-    """The whole files among `events`: SHA-256 -> (name, contents).
+def assemble(events: list[dict[str, Any]], *, complete: bool) -> dict[str, tuple[list[str], bytes]]:
+    """The whole files among `events`: SHA-256 -> (names, contents).
 
     `complete`: the trial ended, so a file with missing pieces is an error; otherwise it is left out.
     Raises `UserError` with `Exit.AGENT` if a digest does not agree.
@@ -33,7 +33,7 @@ def assemble(events: list[dict[str, Any]], *, complete: bool) -> dict[str, tuple
     for event in events:
         if event.get("event") == "artefact":
             pieces.setdefault(str(event["sha256"]), []).append(event)
-    files: dict[str, tuple[str, bytes]] = {}
+    files: dict[str, tuple[list[str], bytes]] = {}
     for sha, parts in pieces.items():
         by_part = {int(p["part"]): p for p in parts}
         if sorted(by_part) != list(range(int(parts[0]["parts"]))):
@@ -41,15 +41,15 @@ def assemble(events: list[dict[str, Any]], *, complete: bool) -> dict[str, tuple
                 raise _liar(sha, "has missing pieces")
             continue
         try:
-            data = b"".join(
-                zlib.decompress(base64.b64decode(by_part[i]["data"], validate=True))
-                for i in range(len(by_part))
+            pieces_in_order = (
+                base64.b64decode(by_part[i]["data"], validate=True) for i in range(len(by_part))
             )
+            data = zlib.decompress(b"".join(pieces_in_order))
         except (binascii.Error, zlib.error, ValueError) as error:
             raise _liar(sha, "cannot be decoded") from error
         if hashlib.sha256(data).hexdigest() != sha:
             raise _liar(sha, "does not have the digest that it is named by")
-        files[sha] = (str(parts[0]["name"]), data)
+        files[sha] = (sorted({str(part["name"]) for part in parts}), data)
     return files
 
 

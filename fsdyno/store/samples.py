@@ -114,10 +114,11 @@ def _workload_values(workload: dict[str, Any], wall: float) -> dict[str, float]:
 
 
 def _driver(events: list[dict[str, Any]]) -> str | None:
-    """The kernel driver that served the file system, as the last part or phase read it back."""
+    """The kernel driver that served the file system, as the last mount read it back."""
     driver = None
     for event in events:
-        if event.get("event") in ("built", "phase_end"):
+        mounted = event.get("event") == "built" and event.get("part") in ("mount", "directory")
+        if mounted or event.get("event") == "phase_end":
             found = (event.get("facts") or {}).get("driver")
             driver = str(found) if found else driver
     return driver

@@ -179,9 +179,11 @@ class Store(Reading):
             ).lastrowid  # fmt: skip
             assert n is not None
             db.execute("INSERT INTO event VALUES (?, ?)", (n, zlib.compress(lines.encode(), _LEVEL)))
-            for sha, (name, data) in files.items():
+            for sha, (names, data) in files.items():
                 db.execute("INSERT OR IGNORE INTO artefact VALUES (?, ?)", (sha, zlib.compress(data, _LEVEL)))
-                db.execute("INSERT OR IGNORE INTO trial_artefact VALUES (?, ?, ?)", (n, sha, name))
+                db.executemany(
+                    "INSERT INTO trial_artefact VALUES (?, ?, ?)", [(n, sha, name) for name in names]
+                )
             _insert_derived(db, key, n, derived)
 
     def supersede_round(self, campaign: str, round: int) -> int:
