@@ -1,0 +1,72 @@
+"""About how long a campaign will take, and how much it will write. A budget is shown before the
+start; until something has been measured it rests on assumed rates and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from fsdyno.plan.effects import Step, follow
+from fsdyno.plan.model import Cell, Plan
+
+# Assumed rates of a modest virtual disk: right within a factor of about three, no more.
+BYTES_PER_SECOND = 400e6
+FILES_PER_SECOND = 10e3
+RANDOM_PER_SECOND = 15e3
+STEP_SECONDS = 0.05  # mount, unmount, remount, a setting
+TOOL_SECONDS = 0.15  # mkfs, a full check of little data
+TRIAL_SECONDS = 0.2  # building and taking down
+
+History = Callable[[Cell], float | None]
+"""Mean wall seconds of a cell's finished trials, or None."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a campaign costs."""
+
+    seconds_per_round: float
+    setup: float  # writing backing files, once
+    total: float  # setup and all rounds
+    bytes_written: int  # all rounds and the backing files
+    how: str  # what it rests on
+
+
+def estimate(plan: Plan, history: History | None = None) -> Estimate:
+    """Estimates a plan; measured means replace assumed rates cell by cell."""
+    measured = {cell.index: history(cell) for cell in plan.cells} if history else {}
+    courses = {cell.index: follow(cell.expand(range(len(plan.points)))) for cell in plan.cells}
+    per_round = 0.0
+    known = 0
+    for cell in plan.cells:
+        mean = measured.get(cell.index)
+        known += mean is not None
+        per_round += mean if mean is not None else trial_seconds(courses[cell.index].steps)
+    space = plan.space()
+    written = space + plan.rounds * sum(course.written for course in courses.values())
+    setup = space / BYTES_PER_SECOND
+    if known == 0:
+        how = "rough: assumed rates, nothing measured yet"
+    elif known == len(plan.cells):
+        how = "mean of the trials measured so far"
+    else:
+        how = f"measured for {known} of {len(plan.cells)} cells, assumed rates for the others"
+    return Estimate(per_round, setup, setup + plan.rounds * per_round, written, how)
+
+
+def trial_seconds(steps: Iterable[Step]) -> float:
+    """Seconds of one trial at the assumed rates."""
+    return TRIAL_SECONDS + sum(_step_seconds(step) for step in steps)
+
+
+def _step_seconds(step: Step) -> float:
+    if step.runtime:
+        return step.runtime
+    if step.kind in ("mkfs", "check"):
+        return TOOL_SECONDS
+    if step.kind != "workload":
+        return STEP_SECONDS
+    if step.operations:
+        return step.operations / RANDOM_PER_SECOND
+    return step.files / FILES_PER_SECOND + (step.written + step.read) / BYTES_PER_SECOND

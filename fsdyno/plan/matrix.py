@@ -1,0 +1,185 @@
+"""Axes: what varies between trials (`[matrix]`) and inside one (`[sweep]`), read from the plan.
+
+A value is a setting at the axis' own path, or a bundle: a table with a name whose other keys are
+paths from the top of the trial.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fsdyno.plan.model import Axis, Value
+from fsdyno.plan.problems import Path, Problem, unknown
+from fsdyno.units import quote
+
+
+class Axes:
+    """Reads the axes of one table of the plan."""
+
+    def __init__(self, table: str, problems: list[Problem]) -> None:
+        self.table = table
+        self.problems = problems
+
+    def read(self, given: Any, reserved: Sequence[str] = ()) -> tuple[Axis, ...]:
+        """The axes of the table; problems are noted."""
+        if not isinstance(given, Mapping):
+            self.note((self.table,), f"expected a table of axes, not {quote(given)}")
+            return ()
+        keys = [key for key in given if key not in reserved]
+        if not keys:
+            self.note((self.table,), f"is empty: write an axis with its values, or leave [{self.table}] out")
+        axes = []
+        for key, value in _flat(given, keys):
+            axis = self._axis(key, value, (self.table, *key))
+            if axis is not None:
+                axes.append(axis)
+        return tuple(axes)
+
+    def _axis(self, key: tuple[str, ...], given: Any, path: Path) -> Axis | None:
+        if not isinstance(given, list):
+            self.note(path, f"expected a list of values, not {quote(given)}; write [{quote(given)}]")
+            return None
+        if not given:
+            self.note(path, "has no values: write at least one, or leave the axis out")
+            return None
+        values = []
+        for index, one in enumerate(given):
+            value = self._value(key, one, (*path, index))
+            if value is not None:
+                values.append(value)
+        labels = [value.label for value in values]
+        for index, label in enumerate(labels):
+            if label in labels[:index]:
+                self.note((*path, index), f'the label "{label}" is there twice; give each value its own name')
+        return Axis(".".join(key), tuple(values)) if values else None
+
+    def _value(self, key: tuple[str, ...], given: Any, path: Path) -> Value | None:
+        steps = tuple(step for part in key for step in part.split("."))
+        if isinstance(given, list):
+            self.note(
+                path, "a list as a value needs a name: write { name = …, " + ".".join(key) + " = [ … ] }"
+            )
+            return None
+        if not isinstance(given, Mapping):
+            return Value(label_of(given), given, ((steps, given, path),), bundle=False)
+        if "name" not in given:
+            if not given:
+                self.note(path, "is an empty table")
+                return None
+            label = " ".join(f"{'.'.join(k)}={label_of(v)}" for k, v, _ in _leaves(given, path))
+            return Value(label, label, ((steps, dict(given), path),), bundle=False)
+        name = given["name"]
+        if isinstance(name, bool) or not isinstance(name, str | int | float) or name == "":
+            self.note((*path, "name"), f"expected a string or a number, not {quote(name)}")
+            return None
+        rest = {k: v for k, v in given.items() if k != "name"}
+        settings = tuple((inner, value, where) for inner, value, where in _leaves(rest, path))
+        return Value(label_of(name), name, settings, bundle=True)
+
+    def note(self, path: Path, message: str) -> None:
+        """Notes a mistake in the plan's structure."""
+        self.problems.append(Problem(path, "structure", message))
+
+
+def label_of(value: Any) -> str:
+    """A value as people wrote it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else f"{value}"
+
+
+def _flat(given: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Axes by path, also where the plan wrote a path without quotes (TOML then makes tables of it)."""
+    for key in keys:
+        value = given[key]
+        if isinstance(value, Mapping) and value:
+            for rest, inner in _flat(value, list(value)):
+                yield (key, *rest), inner
+        else:
+            yield (key,), value
+
+
+def _leaves(table: Mapping[str, Any], path: Path) -> Iterator[tuple[tuple[str, ...], Any, Path]]:
+    """Steps, value and place of everything that a table sets."""
+    for key, value in table.items():
+        steps = tuple(key.split("."))
+        if isinstance(value, Mapping) and value:
+            for rest, inner, where in _leaves(value, (*path, key)):
+                yield (*steps, *rest), inner, where
+        else:
+            yield steps, value, (*path, key)
+
+
+def product(axes: Sequence[Axis]) -> list[tuple[Value, ...]]:
+    """All combinations; the first axis varies slowest."""
+    return list(itertools.product(*(axis.values for axis in axes)))
+
+
+def labels_of(axes: Sequence[Axis], values: Sequence[Value]) -> dict[str, str]:
+    """Axis -> label of one combination."""
+    return {axis.key: value.label for axis, value in zip(axes, values, strict=True)}
+
+
+def name_of(values: Sequence[Value]) -> str:
+    """A short name for people."""
+    return " · ".join(value.label for value in values)
+
+
+def exclude(
+    given: Any, axes: Sequence[Axis], combinations: list[tuple[Value, ...]], problems: list[Problem]
+) -> list[tuple[Value, ...]]:
+    """What remains of the combinations after the plan's `exclude`."""
+    if not isinstance(given, list) or not all(isinstance(one, Mapping) for one in given):
+        problems.append(Problem(("exclude",), "structure", "expected a list of tables { axis = label, … }"))
+        return combinations
+    kept = combinations
+    for index, rule in enumerate(given):
+        place: Path = ("exclude", index)
+        wanted = pick(rule, axes, place, problems)
+        if wanted is None:
+            continue
+        if not wanted:
+            problems.append(Problem(place, "structure", "is empty and would remove every cell"))
+            continue
+        hit = [c for c in kept if wanted.items() <= labels_of(axes, c).items()]
+        if not hit:
+            problems.append(
+                Problem(place, "structure", "removes no cell: none (any more) has all these labels")
+            )
+        kept = [c for c in kept if c not in hit]
+    if not kept:
+        problems.append(Problem(("exclude",), "structure", "removes every cell; nothing would be measured"))
+        return combinations
+    return kept
+
+
+def pick(
+    given: Any, axes: Sequence[Axis], path: Path, problems: list[Problem], sweep: Sequence[Axis] = ()
+) -> dict[str, str] | None:
+    """Axis -> label as `exclude` and `[reference]` name them; None if anything in it is wrong."""
+    if not isinstance(given, Mapping):
+        problems.append(Problem(path, "structure", "expected a table { axis = label, … }"))
+        return None
+    by_key = {axis.key: axis for axis in axes}
+    picked: dict[str, str] = {}
+    whole = True
+    for key, value in _flat(given, list(given)):
+        name, place = ".".join(key), (*path, *key)
+        if name not in by_key:
+            whole = False
+            if name in [axis.key for axis in sweep]:
+                text = "is an axis of the sweep; only axes of [matrix] can stand here (points are compared one by one)"
+                problems.append(Problem(place, "structure", text))
+            else:
+                problems.append(Problem(place, "unknown", unknown(name, list(by_key), "axis")))
+            continue
+        label = label_of(value)
+        labels = by_key[name].labels
+        if label not in labels:
+            whole = False
+            problems.append(Problem(place, "unknown", unknown(label, labels, f"label {quote(value)}")))
+            continue
+        picked[name] = label
+    return picked if whole else None

@@ -1,0 +1,131 @@
+"""What a plan is once it has been read: plain values that campaign, store and report work with."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+Spec = dict[str, Any]
+"""A trial spec in base units, as the agent's schema has it."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of an axis."""
+
+    label: str
+    wire: Any  # what identifies it to machines: the value itself, a bundle's name
+    settings: tuple[tuple[tuple[str, ...], Any, tuple[str | int, ...]], ...]
+    """What it sets: steps of a path into the trial, the value, and where in the plan it is written."""
+    bundle: bool
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A setting with several values. `key` is a path into the trial, or any name if all are bundles."""
+
+    key: str
+    values: tuple[Value, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of its values, in the plan's order."""
+        return [value.label for value in self.values]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of the sweep."""
+
+    index: int
+    label: dict[str, str]  # axis -> label
+    name: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the matrix."""
+
+    index: int
+    label: dict[str, str]  # axis -> label
+    name: str
+    spec: Spec
+    """Resolved, in base units, with defaults. Swept phases stand once, as at the first point."""
+    span: tuple[int, int]
+    """First phase that the sweep repeats, and the one after the last; equal if there is no sweep."""
+    point_phases: tuple[tuple[Spec, ...], ...] = ()
+    """For each point the phases of the span, each with `point` filled in."""
+    what: str = field(default="", compare=False)
+
+    def expand(self, point_order: Sequence[int]) -> Spec:
+        """The flat spec that is sent to the agent: the span once per point, in the given order."""
+        if sorted(point_order) != list(range(len(self.point_phases))):
+            raise ValueError(f"{list(point_order)} is no order of {len(self.point_phases)} points")
+        phases = self.spec["phases"]
+        start, stop = self.span
+        middle = [phase for point in point_order for phase in self.point_phases[point]]
+        flat = [*phases[:start], *middle, *phases[stop:]] if self.point_phases else list(phases)
+        copied: Spec = json.loads(json.dumps({**self.spec, "phases": flat}))
+        return copied
+
+
+def what_hash(spec: Spec, point_phases: Sequence[Sequence[Spec]]) -> str:
+    """SHA-256 of what is done: the resolved spec and the set of its sweep points, in no order."""
+    points = sorted(canonical(list(phases)) for phases in point_phases)
+    return hashlib.sha256(canonical({"spec": spec, "points": points}).encode()).hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """JSON with one spelling: sorted keys, no spaces."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A question with everything needed to answer it."""
+
+    question: str
+    name: str
+    text: str
+    rounds: int
+    seed: int | None
+    place: str
+    axes: tuple[Axis, ...]
+    sweep: tuple[Axis, ...]
+    reference: dict[str, str]
+    """Matrix axis -> label. A cell is compared with the cell that has these and is equal in all else."""
+    cells: tuple[Cell, ...]
+    points: tuple[Point, ...]
+    """Empty without a sweep."""
+    needs_device: Callable[[Spec], bool] = field(compare=False, repr=False)
+    path: FilePath | None = None
+
+    @property
+    def trials(self) -> int:
+        """Trials of the whole campaign."""
+        return self.rounds * len(self.cells)
+
+    def reference_of(self, cell: Cell) -> Cell | None:
+        """The cell that this one is compared with; None if it is the reference or there is none."""
+        if not self.reference:
+            return None
+        wanted = {**cell.label, **self.reference}
+        if wanted == cell.label:
+            return None
+        return next((other for other in self.cells if other.label == wanted), None)
+
+    def space(self) -> int:
+        """Bytes that backing files (and data in directories) will take at most."""
+        from fsdyno.plan.effects import space
+
+        return space(self)
+
+    def data_bytes(self) -> int:
+        """The most bytes of file data that stand at one time in any trial."""
+        from fsdyno.plan.effects import follow
+
+        return max(follow(cell.expand(range(len(self.points)))).peak for cell in self.cells)

@@ -1,0 +1,143 @@
+"""What `fsdyno plan show` tells about a plan before anything is touched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fsdyno.plan.effects import load_of
+from fsdyno.plan.estimate import Estimate, estimate
+from fsdyno.plan.model import Plan, Spec
+from fsdyno.units import quote, show_bytes, show_seconds
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def show(plan: Plan, *, free: int | None = None, budget: Estimate | None = None) -> RenderableType:
+    """A rich renderable: question, cells, points, phases, cost. `free`: bytes free in the work folder."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    cost = budget or estimate(plan)
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim")
+    facts.add_column()
+    for key, value in _facts(plan, cost, free):
+        facts.add_row(key, Text(value))
+
+    cells = Table(title="cells", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    cells.add_column("")
+    for axis in plan.axes:
+        cells.add_column(axis.key)
+    cells.add_column("what")
+    reference = plan.reference
+    for cell in plan.cells:
+        is_reference = bool(reference) and reference.items() <= cell.label.items()
+        marks = Text("reference" if is_reference else "", style="green")
+        labels = [Text(cell.label[axis.key]) for axis in plan.axes] or [Text(cell.name)]
+        cells.add_row(marks, *labels[: len(plan.axes)], Text(cell.what[:12], style="dim"))
+
+    phases = Table(title="phases", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    phases.add_column("", justify="right", style="dim")
+    phases.add_column("name")
+    phases.add_column("what is done")
+    phases.add_column("")
+    first = plan.cells[0]
+    start, stop = first.span
+    for number, phase in enumerate(first.spec["phases"]):
+        kind, _ = load_of(phase)
+        swept = f"once per point ({len(plan.points)})" if start <= number < stop else ""
+        name = str(phase.get("name", kind))
+        phases.add_row(str(number), Text(name), Text(summary(phase)), Text(swept, style="cyan"))
+    parts: list[RenderableType] = [Text(plan.question, style="bold"), Text(), facts, Text(), cells]
+    if plan.points:
+        parts += [Text(), _points(plan)]
+    return Group(*parts, Text(), phases)
+
+
+def _points(plan: Plan) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title="points, in seeded order within each trial", title_justify="left", box=None)
+    for axis in plan.sweep:
+        table.add_column(axis.key)
+    for point in plan.points:
+        table.add_row(*(Text(point.label[axis.key]) for axis in plan.sweep))
+    return table
+
+
+def _facts(plan: Plan, cost: Estimate, free: int | None) -> list[tuple[str, str]]:
+    points = f" × {len(plan.points)} points" if plan.points else ""
+    cells = f"{len(plan.cells)} cell{'s' if len(plan.cells) != 1 else ''}"
+    need = plan.space()
+    enough = "" if free is None else f"; {show_bytes(free)} free" + ("" if free >= need else ": NOT ENOUGH")
+    seed = "given with each campaign" if plan.seed is None else str(plan.seed)
+    pilot = "" if plan.rounds >= 6 else "; fewer than 6 are a pilot, without verdicts"
+    return [
+        ("trials", f"{plan.trials}: {plan.rounds} rounds × {cells}{points}{pilot}"),
+        ("place", plan.place),
+        ("seed", seed),
+        ("space", show_bytes(need) + enough),
+        (
+            "time",
+            f"about {show_seconds(cost.total)} ({show_seconds(cost.seconds_per_round)} a round) — {cost.how}",
+        ),
+        ("written", f"about {show_bytes(cost.bytes_written)} in all"),
+        ("reference", ", ".join(f"{k} = {v}" for k, v in plan.reference.items()) or "none"),
+    ]
+
+
+def summary(phase: Spec) -> str:
+    """A phase in a line: `tree create dataset=small threads=2`."""
+    kind, load = load_of(phase)
+    if load is None:
+        return " ".join([kind, *_settings(phase.get(kind))])
+    variant = next(iter(phase[kind]))
+    rest = {key: value for key, value in load.items() if key != "op"}
+    return " ".join([str(variant), str(load.get("op", "")), *_settings(rest)])
+
+
+def _settings(table: Any) -> list[str]:
+    if not isinstance(table, dict):
+        return []
+    return [f"{key}={value if isinstance(value, str) else quote(value)}" for key, value in table.items()]
+
+
+def as_json(plan: Plan, *, free: int | None = None, budget: Estimate | None = None) -> dict[str, Any]:
+    """The same for programs; sizes in bytes, times in seconds."""
+    cost = budget or estimate(plan)
+    return {
+        "question": plan.question,
+        "name": plan.name,
+        "place": plan.place,
+        "rounds": plan.rounds,
+        "seed": plan.seed,
+        "trials": plan.trials,
+        "axes": {axis.key: axis.labels for axis in plan.axes},
+        "sweep": {axis.key: axis.labels for axis in plan.sweep},
+        "reference": plan.reference,
+        "cells": [
+            {
+                "index": c.index,
+                "name": c.name,
+                "label": c.label,
+                "what": c.what,
+                "spec": c.spec,
+                "span": list(c.span),
+            }
+            for c in plan.cells
+        ],
+        "points": [{"index": p.index, "name": p.name, "label": p.label} for p in plan.points],
+        "space": plan.space(),
+        "free": free,
+        "data": plan.data_bytes(),
+        "estimate": {
+            "seconds_per_round": cost.seconds_per_round,
+            "setup": cost.setup,
+            "total": cost.total,
+            "bytes_written": cost.bytes_written,
+            "how": cost.how,
+        },
+    }
