@@ -1,0 +1,64 @@
+"""Who leads: the honest core of an answer sentence.
+
+Picking the best of k and then testing it as if it had been named before would find a winner among
+equals. So the leader by median is compared with every other, paired by round, each interval at
+confidence 1 - 0.05 / (k - 1) (Bonferroni); whoever it does not beat so shares the lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from fsdyno.stats.median import median
+from fsdyno.stats.ratio import Ratio, paired, ratio
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Key = TypeVar("Key", bound=Hashable)
+
+ENOUGH_ROUNDS = 6  # fewer is a pilot (design.md §6): no 95 % interval of a median exists
+
+
+@dataclass(frozen=True)
+class Leading(Generic[Key]):
+    """The best by median; `shared` are the others that it does not clearly beat, best first.
+
+    `ahead` is best over runner-up, both as values of the metric, at 95 %; `rounds` is the smallest
+    number of rounds in any comparison. With `pilot` true nothing is claimed, and `shared` is everybody.
+    """
+
+    best: Key
+    runner_up: Key | None
+    ahead: Ratio | None
+    shared: list[Key]
+    rounds: int
+    pilot: bool
+
+
+def leading(
+    groups: Mapping[Key, tuple[NDArray[np.int64], NDArray[np.float64]]], direction: str
+) -> Leading[Key] | None:
+    """Who leads among `groups` (key -> rounds, values); None if there are none or no better direction."""
+    if direction not in ("higher", "lower") or not groups:
+        return None
+    sign = -1 if direction == "higher" else 1
+    ranked = sorted(groups, key=lambda key: sign * median(groups[key][1]).value)
+    best, others = ranked[0], ranked[1:]
+    if not others:
+        n = len(groups[best][1])
+        return Leading(best, None, None, [], n, n < ENOUGH_ROUNDS)
+    confidence = 1 - 0.05 / len(others)
+    compared = {key: ratio(*paired(*groups[best], *groups[key]), confidence=confidence) for key in others}
+    rounds = min(0 if r is None else r.n for r in compared.values())
+    pilot = rounds < ENOUGH_ROUNDS
+    shared = [key for key in others if pilot or not _beats(compared[key], direction)]
+    ahead = ratio(*paired(*groups[best], *groups[others[0]]))
+    return Leading(best, others[0], ahead, shared, rounds, pilot)
+
+
+def _beats(found: Ratio | None, direction: str) -> bool:
+    return found is not None and found.apart and (found.value > 1) == (direction == "higher")
