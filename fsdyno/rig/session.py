@@ -128,6 +128,11 @@ class RunSession:
         """Asks the running trial to end after taking its stack down. Safe in a signal handler."""
         self._lines.put(_Cancel)
 
+    def abort(self) -> None:
+        """Kills the agent without waiting; who waits for it notices. Safe in a signal handler."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
     def close(self) -> bool:
         """Ends the agent: end of input, then, after a grace, SIGKILL. True if it went by itself."""
         if self._process.poll() is None and self.alive:

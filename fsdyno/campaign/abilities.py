@@ -1,0 +1,121 @@
+"""Which cells this rig cannot run, and why: read from the survey before the first round.
+
+By data only: what a file system needs is in the survey, so nothing here knows one by name.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from fsdyno.errors import Exit, UserError
+from fsdyno.plan import Cell, Plan
+from fsdyno.units import show_bytes
+
+Survey = dict[str, Any]
+Reason = dict[str, str]
+
+
+def unsupported(plan: Plan, survey: Survey) -> dict[int, Reason]:
+    """Cell index -> why it cannot run here. Raises `UserError` if none can."""
+    reasons = {cell.index: why for cell in plan.cells if (why := _why_not(plan, cell, survey))}
+    if len(reasons) == len(plan.cells):
+        raise _nothing_to_run(plan, reasons)
+    return reasons
+
+
+def check_space(plan: Plan, left_out: dict[int, Reason], survey: Survey) -> None:
+    """Raises `UserError` if the plan's files do not fit where they go."""
+    folders = survey["folders"]
+    directories = {
+        str(cell.spec["stack"]["directory"])
+        for cell in plan.cells
+        if cell.index not in left_out and cell.spec.get("stack", {}).get("directory")
+    }
+    if not directories and folders.get("problem"):
+        problem = folders["problem"]
+        raise UserError(
+            problem["message"], code=Exit.CANNOT, where=folders["work"], advice=problem.get("advice")
+        )
+    needed = plan.space()
+    places = {d: _free(d) for d in directories} or {folders["work"]: int(folders["free"])}
+    for place, free in places.items():
+        if needed > free:
+            raise UserError(
+                f"the plan needs {show_bytes(needed)}, but only {show_bytes(free)} are free",
+                code=Exit.CANNOT,
+                where=place,
+                advice="make the devices or datasets of the plan smaller, free some space, "
+                "or name another folder with --work DIR",
+            )
+
+
+def sentence(reason: Reason | None) -> str:
+    """A reason in one line."""
+    if not reason:
+        return "no reason given"
+    advice = reason.get("advice")
+    return f"{reason['message']} ({advice})" if advice else reason["message"]
+
+
+def _why_not(plan: Plan, cell: Cell, survey: Survey) -> Reason | None:
+    place = survey["places"].get(plan.place)
+    if place is None:
+        return {"message": f"this agent knows no place {plan.place!r}"}
+    wanted = (cell.spec.get("filesystem") or {}).get("type")
+    if wanted is None:
+        return None if place["able"] else _reason(place)
+    found = next((fs for fs in survey["filesystems"] if fs["name"] == wanted), None)
+    if found is None:
+        return {"message": f"this agent knows no file system {wanted!r}"}
+    here = found["places"].get(plan.place)
+    if here is None:
+        return {"message": f"{wanted} does not run in place {plan.place!r}"}
+    if not here["able"]:
+        return _reason(here)
+    if not place["able"]:
+        return _reason(place)
+    return _missing_tool(cell, found["tools"], survey["tools"])
+
+
+def _missing_tool(cell: Cell, needed: dict[str, str], tools: dict[str, Any]) -> Reason | None:
+    """The first tool that a phase of the cell needs and that is not there."""
+    kinds = {kind for phase in cell.spec["phases"] for kind, given in phase.items() if given is not None}
+    for name, purpose in needed.items():
+        tool = tools.get(name)
+        if purpose in kinds and tool is not None and not tool.get("path"):
+            return {
+                "message": f"{name} is missing, which the phase `{purpose}` needs",
+                "advice": f"install the package {tool['package']}",
+            }
+    return None
+
+
+def _reason(ability: dict[str, Any]) -> Reason:
+    return ability.get("reason") or {"message": "this machine cannot"}
+
+
+def _nothing_to_run(plan: Plan, reasons: dict[int, Reason]) -> UserError:
+    texts = {sentence(reason) for reason in reasons.values()}
+    if len(texts) == 1:
+        reason = next(iter(reasons.values()))
+        return UserError(reason["message"], code=Exit.CANNOT, advice=reason.get("advice"))
+    names = {cell.index: cell.name for cell in plan.cells}
+    lines = [f"{names[index]}: {sentence(reason)}" for index, reason in reasons.items()]
+    return UserError(
+        "this machine can measure no cell of the plan", code=Exit.CANNOT, advice="\n  ".join(lines)
+    )
+
+
+def _free(directory: str) -> int:
+    path = Path(directory)
+    try:
+        return shutil.disk_usage(path).free
+    except OSError as error:
+        raise UserError(
+            error.strerror or str(error),
+            code=Exit.CANNOT,
+            where=directory,
+            advice="name a folder that exists",
+        ) from None
