@@ -46,7 +46,7 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
         },
         OptionRow {
             name: "discard",
-            kind: Kind::Flag(Some(false)),
+            kind: Kind::Flag(false),
             rule: Rule::MkfsOwn,
             help: "mkfs discards the device first (mkfs.btrfs without -K). The mount's own discarding is not \
                    touched.",
@@ -55,25 +55,15 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
         NOATIME,
         OptionRow {
             name: "barrier",
-            kind: Kind::Flag(Some(true)),
-            rule: Rule::MountSwitch {
-                on: ("barrier", None),
-                off: ("nobarrier", None),
-                shown: &["nobarrier"],
-                shown_when: false,
-            },
-            help: "Flush the device's cache where order matters (mount -o barrier, nobarrier). false is fast and \
+            kind: Kind::Flag(true),
+            rule: Rule::MountSwitch { param: ("nobarrier", None), shown: &["nobarrier"] },
+            help: "Flush the device's cache where order matters (mount -o nobarrier if false). false is fast and \
                    loses data, or the whole file system, when the power goes.",
         },
         OptionRow {
             name: "nodatacow",
-            kind: Kind::Flag(Some(false)),
-            rule: Rule::MountSwitch {
-                on: ("nodatacow", None),
-                off: ("datacow", None),
-                shown: &["nodatacow"],
-                shown_when: true,
-            },
+            kind: Kind::Flag(false),
+            rule: Rule::MountSwitch { param: ("nodatacow", None), shown: &["nodatacow"] },
             help: "New files are written in place, without data checksums (mount -o nodatacow).",
         },
         EXTRA_MOUNT,

@@ -83,13 +83,13 @@ pub(crate) const STRIPE_WIDTH: OptionRow = OptionRow {
 };
 pub(crate) const DISCARD: OptionRow = OptionRow {
     name: "discard",
-    kind: Kind::Flag(Some(false)),
+    kind: Kind::Flag(false),
     rule: Rule::MkfsOwn,
     help: "mkfs discards the device first (mke2fs -E discard, else -E nodiscard).",
 };
 pub(crate) const JOURNAL: OptionRow = OptionRow {
     name: "journal",
-    kind: Kind::Flag(Some(true)),
+    kind: Kind::Flag(true),
     rule: Rule::MkfsFeature("-O", "has_journal"),
     help: "With a journal or without (mke2fs -O has_journal, -O ^has_journal).",
 };
@@ -108,14 +108,9 @@ pub(crate) const COMMIT: OptionRow = OptionRow {
 };
 pub(crate) const BARRIER: OptionRow = OptionRow {
     name: "barrier",
-    kind: Kind::Flag(Some(true)),
-    rule: Rule::MountSwitch {
-        on: ("barrier", Some("1")),
-        off: ("barrier", Some("0")),
-        shown: &["nobarrier", "barrier=0"],
-        shown_when: false,
-    },
-    help: "Flush the device's cache where order matters (mount -o barrier=1, barrier=0). false is fast and \
+    kind: Kind::Flag(true),
+    rule: Rule::MountSwitch { param: ("barrier", Some("0")), shown: &["nobarrier", "barrier=0"] },
+    help: "Flush the device's cache where order matters (mount -o barrier=0 if false). false is fast and \
            loses data when the power goes.",
 };
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::argv::Argv;
 use crate::medium::{Medium, Superblock};
-use crate::options::{Kind, OptionRow, Options, Rule, spell};
+use crate::options::{OptionRow, Options, Rule, spell};
 use crate::plan::{CommandLine, MountPlan};
 use crate::verdict::ToolVerdict;
 use crate::verify;
@@ -199,8 +199,8 @@ impl FileSystem {
         for (row, value) in options.rows(self.options) {
             match row.rule {
                 Rule::MountValue { key, .. } => plan.params.push((key.to_string(), Some(spell(value)))),
-                Rule::MountSwitch { on, off, .. } => {
-                    plan.params.push(owned(if value == &Value::Bool(true) { on } else { off }));
+                Rule::MountSwitch { param, .. } if !row.kind.is_default(value) => {
+                    plan.params.push(owned(param));
                 }
                 Rule::Attribute(word) if value == &Value::Bool(true) => {
                     plan.attributes.push(word.to_string())
@@ -265,8 +265,7 @@ impl FileSystem {
             )));
         }
         for row in self.options.iter().filter(|row| row.rule.stage() == "mkfs") {
-            let certain =
-                if let Kind::Flag(Some(default)) = row.kind { Some(Value::Bool(default)) } else { None };
+            let certain = row.kind.default();
             let asked = options.get(row.name).or(certain.as_ref());
             if let (Some(asked), Some(found)) = (asked, superblock.facts.get(row.name))
                 && found != asked

@@ -23,8 +23,8 @@ pub struct OptionRow {
 /// What values an option takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// Yes or no; what it is when left out, if that is certain.
-    Flag(Option<bool>),
+    /// Yes or no; what it is when left out.
+    Flag(bool),
     /// A whole number from, to (both included).
     Number(u64, u64),
     /// A size in bytes from, to (both included).
@@ -62,16 +62,13 @@ pub enum Rule {
         /// The value that the kernel has if it shows none.
         silent: Option<&'static str>,
     },
-    /// A mount parameter that is on or off.
+    /// A mount parameter that turns a flag into the opposite of its default. Not given for the
+    /// default, which is proved all the same.
     MountSwitch {
-        /// Asks for on.
-        on: Param,
-        /// Asks for off.
-        off: Param,
-        /// Words of which mountinfo shows one if (and only if) it is as in `shown_when`.
+        /// Asks for the opposite of the default.
+        param: Param,
+        /// Words of which mountinfo shows one if, and only if, the default does not hold.
         shown: &'static [&'static str],
-        /// See `shown`.
-        shown_when: bool,
     },
     /// An attribute of the mount (`MOUNT_ATTR_*`), shown under the same word.
     Attribute(&'static str),
@@ -103,7 +100,7 @@ impl Rule {
 /// Access times are not written. Every file system has it.
 pub const NOATIME: OptionRow = OptionRow {
     name: "noatime",
-    kind: Kind::Flag(Some(false)),
+    kind: Kind::Flag(false),
     rule: Rule::Attribute("noatime"),
     help: "Reading does not write access times (mount -o noatime). Left out: the kernel's relatime.",
 };
@@ -130,25 +127,37 @@ impl Kind {
     #[must_use]
     pub fn schema(&self) -> Value {
         match *self {
-            Self::Flag(None) => json!({ "type": "boolean" }),
-            Self::Flag(Some(default)) => json!({ "type": "boolean", "default": default }),
+            Self::Flag(default) => json!({ "type": "boolean", "default": default }),
             Self::Number(from, to) => json!({ "type": "integer", "minimum": from, "maximum": to }),
             Self::Size(from, to) => {
                 json!({ "type": "integer", "format": "bytes", "minimum": from, "maximum": to })
             }
             Self::SizeOf(sizes) => json!({ "type": "integer", "format": "bytes", "enum": sizes }),
             Self::Seconds(from, to) => {
-                json!({ "type": "number", "format": "seconds", "minimum": from, "maximum": to, "multipleOf": 1 })
+                json!({ "type": "number", "format": "seconds", "minimum": from, "maximum": to })
             }
             Self::Word(words) => json!({ "type": "string", "enum": words }),
-            Self::Strings => json!({ "type": "array", "items": { "type": "string", "minLength": 1 } }),
+            Self::Strings => json!({ "type": "array", "items": { "type": "string" } }),
         }
+    }
+
+    /// What an option is when left out, where that is certain.
+    #[must_use]
+    pub fn default(&self) -> Option<Value> {
+        if let Self::Flag(default) = self { Some(json!(default)) } else { None }
+    }
+
+    pub(crate) fn is_default(&self, value: &Value) -> bool {
+        self.default().as_ref() == Some(value)
     }
 
     /// The value as it will be handed on, or what would have been expected.
     fn check(&self, value: &Value) -> Result<Value, String> {
-        let whole =
-            || value.as_u64().or_else(|| value.as_f64().filter(|n| n.fract() == 0.0).map(|n| n as u64));
+        let whole = || {
+            value
+                .as_u64()
+                .or_else(|| value.as_f64().filter(|n| *n >= 0.0 && n.fract() == 0.0).map(|n| n as u64))
+        };
         let within = |from: u64, to: u64, unit: &str| match whole() {
             Some(n) if (from..=to).contains(&n) => Ok(json!(n)),
             _ => Err(format!("a whole number{unit} from {from} to {to}")),

@@ -46,8 +46,8 @@ impl<'a> Shown<'a> {
                 Some(shown) => same(&row.kind, shown, value),
                 None => silent == Some(spell(value).as_str()),
             },
-            Rule::MountSwitch { shown, shown_when, .. } => {
-                shown.iter().any(|word| self.has(word)) == (*value == Value::Bool(shown_when))
+            Rule::MountSwitch { shown, .. } => {
+                shown.iter().any(|word| self.has(word)) != row.kind.is_default(value)
             }
             Rule::Attribute(word) => self.has(word) == (*value == Value::Bool(true)),
             Rule::MountExtra => {

@@ -63,7 +63,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
         },
         OptionRow {
             name: "discard",
-            kind: Kind::Flag(Some(false)),
+            kind: Kind::Flag(false),
             rule: Rule::MkfsOwn,
             help: "mkfs discards the device first (mkfs.xfs without -K).",
         },
@@ -71,7 +71,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
         NOATIME,
         OptionRow {
             name: "barrier",
-            kind: Kind::Flag(Some(true)),
+            kind: Kind::Flag(true),
             rule: Rule::Queue,
             help: "Flush the device's cache where order matters. false sets queue/write_cache of the device to \
                    write through, as XFS has no mount option for it; it loses data when the power goes.",

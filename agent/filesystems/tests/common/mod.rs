@@ -1,0 +1,133 @@
+//! What the tests of this crate share: sparse devices in a folder of their own, tools, mounts that
+//! never outlive the test.
+#![allow(dead_code)]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use fsdyno_filesystems::{CommandLine, FileSystem, MountPlan, Options};
+use fsdyno_spec::units::Bytes;
+use serde_json::{Map, Value};
+
+pub const UUID: &str = "5eed0000-1234-4abc-8def-0123456789ab";
+
+/// A sparse file in a folder that goes with it.
+pub struct Image {
+    pub folder: tempfile::TempDir,
+    pub path: PathBuf,
+    pub size: Bytes,
+}
+
+impl Image {
+    pub fn new(size: Bytes) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("device");
+        File::create(&path).and_then(|file| file.set_len(size.0)).expect("a sparse file");
+        Self { folder, path, size }
+    }
+
+    pub fn name(&self) -> &str {
+        self.path.to_str().expect("a plain path")
+    }
+
+    pub fn open(&self) -> File {
+        File::open(&self.path).expect("the image")
+    }
+}
+
+/// Runs a command; none, and a visible line, if its program is not installed.
+pub fn run(command: &CommandLine) -> Option<Output> {
+    let Some(program) = find(&command.program) else {
+        eprintln!("SKIPPED: {} is not installed", command.program);
+        return None;
+    };
+    let output = Command::new(program).args(&command.args).stdin(Stdio::null()).output();
+    Some(output.expect("the program starts"))
+}
+
+pub fn find(program: &str) -> Option<PathBuf> {
+    ["/usr/sbin", "/sbin", "/usr/bin", "/bin"]
+        .iter()
+        .map(|folder| Path::new(folder).join(program))
+        .find(|path| path.exists())
+}
+
+/// Options as a plan gives them.
+pub fn given(options: Value) -> BTreeMap<String, Value> {
+    let Value::Object(map) = options else { return BTreeMap::new() };
+    map.into_iter().collect::<Map<_, _>>().into_iter().collect()
+}
+
+/// Makes a file system on a sparse file; none if the tool is missing.
+pub fn make(fs: &FileSystem, options: &Options, size: Bytes) -> Option<Image> {
+    let image = Image::new(size);
+    let command = fs.mkfs(options, image.name(), size, UUID, true).expect("a command line");
+    let output = run(&command)?;
+    let verdict = fs.exit_meaning(fsdyno_filesystems::Role::Mkfs, output.status.code().unwrap_or(-1));
+    assert!(verdict.ok, "{}: {}", command.shell(), String::from_utf8_lossy(&output.stderr));
+    Some(image)
+}
+
+/// A mounted image; unmounted when dropped.
+pub struct Mounted {
+    pub target: PathBuf,
+    /// Kernel name of the loop device; empty for file systems without one.
+    pub device: String,
+    pub super_options: String,
+    pub mount_options: String,
+}
+
+impl Mounted {
+    /// Mounts by the very command that `--shell` shows, with `loop` for the file. The error is what
+    /// mount printed.
+    pub fn new(plan: &MountPlan, folder: &Path, looped: bool) -> Result<Self, String> {
+        let target = folder.join("mnt");
+        std::fs::create_dir_all(&target).expect("a mount point");
+        let mut command = plan.shell(target.to_str().expect("a plain path"));
+        if looped {
+            command = command.replacen("mount ", "mount -o loop ", 1);
+        }
+        let output = Command::new("/bin/sh").args(["-c", &command]).output().expect("a shell");
+        if !output.status.success() {
+            return Err(format!("{command}: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        let table = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+        let line = table.lines().rfind(|line| line.split(' ').nth(4) == target.to_str()).expect("our mount");
+        let (left, right) = line.split_once(" - ").expect("a line of mountinfo");
+        let right: Vec<_> = right.split(' ').collect();
+        Ok(Self {
+            device: right[1].trim_start_matches("/dev/").to_string(),
+            super_options: right[2].to_string(),
+            mount_options: left.split(' ').nth(5).expect("mount options").to_string(),
+            target,
+        })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.target).status();
+    }
+}
+
+/// Whether mounts are possible here; says why not.
+pub fn can_mount() -> bool {
+    let root = std::fs::read_to_string("/proc/self/status")
+        .is_ok_and(|s| s.lines().any(|l| l.starts_with("CapEff:") && !l.ends_with("0000000000000000")));
+    if !root {
+        eprintln!("SKIPPED: mounting needs root");
+    }
+    root && Path::new("/dev/loop-control").exists()
+}
+
+/// Whether the kernel has it; says so if not.
+pub fn kernel_has(fs: &FileSystem) -> bool {
+    let list = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    let has = list.lines().any(|line| line.split_whitespace().last() == Some(fs.fstype));
+    if !has {
+        eprintln!("SKIPPED: this kernel has no {}", fs.name);
+    }
+    has
+}

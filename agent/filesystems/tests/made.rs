@@ -1,0 +1,177 @@
+//! The real tools take our arguments, and the medium then says what was asked for.
+
+mod common;
+
+use common::{Image, UUID, given, make, run};
+use fsdyno_filesystems::{FileSystem, Role, TABLE, find};
+use fsdyno_spec::trial::CheckMode;
+use fsdyno_spec::units::Bytes;
+use serde_json::{Value, json};
+
+fn on_disk() -> impl Iterator<Item = &'static FileSystem> {
+    TABLE.iter().copied().filter(|fs| fs.disk.is_some())
+}
+
+fn row(name: &str) -> &'static FileSystem {
+    find(name).expect("a row")
+}
+
+/// What the superblock says after mkfs with these options; none if the tool is missing.
+fn facts(name: &str, options: Value, size: Bytes) -> Option<std::collections::BTreeMap<String, Value>> {
+    let fs = row(name);
+    let options = fs.options(&given(options)).expect("valid options");
+    let image = make(fs, &options, size)?;
+    let superblock = fs.superblock(&mut image.open()).expect("a superblock");
+    fs.verify_medium(&options, UUID, size, &superblock).expect("as asked");
+    Some(superblock.facts)
+}
+
+#[test]
+fn every_row_is_made_with_its_defaults_carries_our_uuid_and_passes_its_check() {
+    for fs in on_disk() {
+        let size = Bytes::mib(512);
+        let options = fs.options(&given(json!({}))).expect("no options");
+        let Some(image) = make(fs, &options, size) else { continue };
+        let superblock = fs.superblock(&mut image.open()).expect("a superblock");
+        assert_eq!(superblock.uuid, UUID, "{}", fs.name);
+        assert_eq!(superblock.facts["size"], json!(size.0), "{}", fs.name);
+        fs.verify_medium(&options, UUID, size, &superblock).expect("as asked");
+
+        let before = std::fs::read(&image.path).expect("the image");
+        let output = run(&fs.check(CheckMode::Full, image.name()).expect("a checker")).expect("a checker");
+        let verdict = fs.exit_meaning(Role::Check, output.status.code().unwrap_or(-1));
+        assert!(verdict.ok, "{}: {}", fs.name, verdict.meaning);
+        assert!(before == std::fs::read(&image.path).expect("the image"), "{}: the check wrote", fs.name);
+    }
+}
+
+#[test]
+fn the_minimum_size_is_taken_and_less_is_refused_before_the_tool_runs() {
+    for fs in on_disk() {
+        let minimum = fs.disk.as_ref().expect("a disk").minimum_size;
+        let options = fs.options(&given(json!({}))).expect("no options");
+        let Some(image) = make(fs, &options, minimum) else { continue };
+        let superblock = fs.superblock(&mut image.open()).expect("a superblock");
+        fs.verify_medium(&options, UUID, minimum, &superblock).expect("whole at its minimum");
+        let less = fs.mkfs(&options, "/nowhere", Bytes(minimum.0 - 1), UUID, true).expect_err("too small");
+        assert!(less.message.contains("needs a device of") && less.advice.is_some());
+    }
+}
+
+#[test]
+fn ext_options_are_read_back_from_the_superblock() {
+    let asked = json!({
+        "block_size": 4096, "inode_size": 512, "bytes_per_inode": 65536, "reserved_percent": 1,
+        "stride": 16, "stripe_width": 48,
+    });
+    for name in ["ext2", "ext3", "ext4"] {
+        let Some(found) = facts(name, asked.clone(), Bytes::mib(256)) else { continue };
+        for key in ["block_size", "inode_size", "reserved_percent", "stride", "stripe_width"] {
+            assert_eq!(found[key], asked[key], "{name}: {key}");
+        }
+        assert_eq!(found["inodes"], json!((256 << 20) / 65536), "{name}");
+        assert_eq!(found["journal"], json!(name != "ext2"), "{name}");
+        let features: Vec<_> = found["features"].as_array().expect("a list").iter().collect();
+        assert_eq!(features.contains(&&json!("extent")), name == "ext4", "{name}: {features:?}");
+        assert!(!features.iter().any(|f| f.as_str().unwrap_or_default().contains(':')), "{features:?}");
+    }
+}
+
+#[test]
+fn the_journal_of_ext4_has_its_size_and_can_be_left_out() {
+    let Some(found) = facts("ext4", json!({ "extra_mkfs": ["-J", "size=16"] }), Bytes::mib(512)) else {
+        return;
+    };
+    assert_eq!(found["journal_size"], json!(16 << 20));
+    let Some(found) = facts("ext4", json!({ "journal": false }), Bytes::mib(512)) else { return };
+    assert_eq!(found["journal"], json!(false));
+    assert!(!found.contains_key("journal_size"));
+}
+
+#[test]
+fn a_journal_that_mke2fs_silently_left_out_is_noticed() {
+    let ext4 = row("ext4");
+    let options = ext4.options(&given(json!({ "block_size": 4096 }))).expect("valid");
+    let Some(image) = make(ext4, &options, Bytes::mib(2)) else { return };
+    let superblock = ext4.superblock(&mut image.open()).expect("a superblock");
+    let reason = ext4.verify_medium(&options, UUID, Bytes::mib(2), &superblock).expect_err("no journal");
+    assert!(reason.message.contains("journal"), "{reason:?}");
+}
+
+#[test]
+fn lists_of_extra_arguments_do_not_displace_our_own() {
+    let options =
+        json!({ "stride": 16, "extra_mkfs": ["-E", "packed_meta_blocks=1", "-O", "^metadata_csum"] });
+    let Some(found) = facts("ext4", options, Bytes::mib(256)) else { return };
+    assert_eq!(found["stride"], json!(16));
+    assert!(!found["features"].as_array().expect("a list").contains(&json!("metadata_csum")));
+}
+
+#[test]
+fn xfs_options_are_read_back_in_the_units_of_mkfs() {
+    let asked = json!({ "agcount": 7, "sunit": 128, "swidth": 384, "inode_size": 1024 });
+    let Some(found) = facts("xfs", asked.clone(), Bytes::mib(2048)) else { return };
+    for key in ["agcount", "sunit", "swidth", "inode_size"] {
+        assert_eq!(found[key], asked[key], "{key}");
+    }
+    let Some(found) = facts("xfs", json!({ "sunit": 0, "swidth": 0 }), Bytes::mib(2048)) else { return };
+    assert_eq!((&found["sunit"], &found["swidth"]), (&json!(0), &json!(0)));
+}
+
+#[test]
+fn btrfs_tells_its_profiles_from_the_chunk_tree() {
+    let Some(found) = facts("btrfs", json!({}), Bytes::mib(512)) else { return };
+    assert_eq!((&found["metadata"], &found["data"]), (&json!("dup"), &json!("single")));
+    let Some(found) = facts("btrfs", json!({ "metadata": "single" }), Bytes::mib(512)) else { return };
+    assert_eq!(found["metadata"], json!("single"));
+    let extra = json!({ "extra_mkfs": ["--csum", "xxhash", "-n", "32768", "-L", "a label"] });
+    let Some(found) = facts("btrfs", extra, Bytes::mib(512)) else { return };
+    assert_eq!(found["checksum"], json!("xxhash64"));
+    assert_eq!(found["node_size"], json!(32768));
+    assert_eq!(found["label"], json!("a label"));
+}
+
+#[test]
+fn a_uuid_smuggled_in_by_extra_arguments_is_noticed() {
+    let ext4 = row("ext4");
+    let other = "11111111-2222-4333-8444-555555555555";
+    let options = ext4.options(&given(json!({ "extra_mkfs": ["-U", other] }))).expect("valid");
+    let Some(image) = make(ext4, &options, Bytes::mib(64)) else { return };
+    let superblock = ext4.superblock(&mut image.open()).expect("a superblock");
+    let reason = ext4.verify_medium(&options, UUID, image.size, &superblock).expect_err("another UUID");
+    assert!(reason.message.contains(other), "{reason:?}");
+}
+
+#[test]
+fn a_damaged_file_system_fails_its_check() {
+    use std::io::{Seek, SeekFrom, Write};
+    // Structures that each checker must miss: the first inode tables (ext4), AG headers (xfs).
+    for (name, places, length) in
+        [("ext4", vec![8192], 4 << 20), ("xfs", vec![512, 1024], 512)]
+    {
+        let fs = row(name);
+        let options = fs.options(&given(json!({}))).expect("no options");
+        let Some(image) = make(fs, &options, Bytes::mib(300)) else { continue };
+        let mut file = std::fs::OpenOptions::new().write(true).open(&image.path).expect("the image");
+        for place in places {
+            file.seek(SeekFrom::Start(place)).expect("seek");
+            file.write_all(&vec![0x5A; length]).expect("damage");
+        }
+        let output = run(&fs.check(CheckMode::Full, image.name()).expect("a checker")).expect("a checker");
+        let verdict = fs.exit_meaning(Role::Check, output.status.code().unwrap_or(-1));
+        assert!(!verdict.ok, "{name}: {}", verdict.meaning);
+    }
+}
+
+#[test]
+fn a_check_of_nothing_is_no_good_check() {
+    for fs in on_disk() {
+        let image = Image::new(Bytes::mib(1));
+        let Some(output) = run(&fs.check(CheckMode::Full, image.name()).expect("a checker")) else {
+            continue;
+        };
+        let verdict = fs.exit_meaning(Role::Check, output.status.code().unwrap_or(-1));
+        assert!(!verdict.ok, "{}: {}", fs.name, verdict.meaning);
+        assert!(fs.superblock(&mut image.open()).is_err(), "{}", fs.name);
+    }
+}

@@ -1,0 +1,119 @@
+//! Mounts as planned are taken by the kernel, and a mount that lacks something is told.
+
+mod common;
+
+use common::{Image, Mounted, can_mount, given, kernel_has, make};
+use fsdyno_filesystems::{FileSystem, TABLE, find};
+use fsdyno_spec::units::Bytes;
+use serde_json::{Value, json};
+
+/// Every mount option that a row has, one at a time and all values that matter.
+const WANTED: &[(&str, &str)] = &[
+    ("ext2", r#"{"barrier": false}"#),
+    ("ext2", r#"{"barrier": true, "noatime": true}"#),
+    ("ext3", r#"{"data": "journal", "commit": 30, "barrier": false}"#),
+    ("ext3", r#"{"data": "ordered", "commit": 5, "barrier": true, "noatime": false}"#),
+    ("ext4", r#"{"data": "writeback", "noatime": true, "commit": 1}"#),
+    ("ext4", r#"{"journal": false, "extra_mount": ["stripe=16", "nodiratime"]}"#),
+    ("xfs", r#"{"logbsize": 262144, "noatime": true, "extra_mount": ["discard", "nosuid"]}"#),
+    ("xfs", r#"{"logbsize": 32768, "barrier": false}"#),
+    ("btrfs", r#"{"barrier": false, "nodatacow": true}"#),
+    ("btrfs", r#"{"barrier": true, "nodatacow": false, "extra_mount": ["compress=zstd", "commit=10"]}"#),
+    ("tmpfs", r#"{"noatime": true}"#),
+];
+
+fn mount(fs: &'static FileSystem, options: &Value) -> Option<Result<(Mounted, Image), String>> {
+    if !can_mount() || !kernel_has(fs) {
+        return None;
+    }
+    let options = fs.options(&given(options.clone())).expect("valid options");
+    let image =
+        if fs.disk.is_some() { make(fs, &options, Bytes::mib(320))? } else { Image::new(Bytes::mib(320)) };
+    let plan = fs.mount(&options, image.name(), image.size);
+    Some(Mounted::new(&plan, image.folder.path(), fs.disk.is_some()).map(|mounted| (mounted, image)))
+}
+
+#[test]
+fn what_is_asked_for_is_taken_and_seen() {
+    for (name, wanted) in WANTED {
+        let fs = find(name).expect("a row");
+        let wanted: Value = serde_json::from_str(wanted).expect("JSON");
+        let Some(result) = mount(fs, &wanted) else { continue };
+        let (mounted, _image) = result.expect("a mount");
+        let options = fs.options(&given(wanted)).expect("valid options");
+        fs.verify_mount(&options, &mounted.super_options, &mounted.mount_options).expect("taken");
+    }
+}
+
+#[test]
+fn the_driver_that_serves_a_mount_is_proved() {
+    for fs in TABLE {
+        let Some(result) = mount(fs, &json!({})) else { continue };
+        let (mounted, _image) = result.expect("a mount");
+        let driver = fs.driver(&mounted.device).expect("a driver");
+        assert!(
+            driver == fs.name || (fs.name.starts_with("ext") && driver == "ext4"),
+            "{}: {driver}",
+            fs.name
+        );
+        let device = mounted.device.clone();
+        drop(mounted);
+        if fs.disk.is_some() && driver != "ext2" {
+            assert_ne!(fs.driver(&device), Some(driver), "{}: still there after the unmount", fs.name);
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_did_not_take_is_named_with_what_it_has() {
+    // Lines of mountinfo from real mounts (Linux 6.18) of the opposite.
+    let cases = [
+        ("ext4", json!({ "barrier": false }), "rw,data=writeback", "rw,relatime", "barrier = false"),
+        ("ext4", json!({ "barrier": true }), "rw,nobarrier", "rw,relatime", "barrier = true"),
+        ("ext4", json!({ "data": "ordered" }), "rw,nodelalloc,data=journal", "rw", "data = \"ordered\""),
+        ("ext4", json!({ "data": "writeback" }), "rw", "rw,relatime", "data = \"writeback\""),
+        ("ext3", json!({ "commit": 30 }), "rw", "rw,relatime", "commit = 30"),
+        ("ext3", json!({ "commit": 5 }), "rw,commit=30", "rw,relatime", "commit = 5"),
+        ("ext2", json!({ "noatime": true }), "rw", "rw,relatime", "noatime = true"),
+        ("ext2", json!({ "noatime": false }), "rw", "rw,noatime", "noatime = false"),
+        (
+            "xfs",
+            json!({ "logbsize": 262144 }),
+            "rw,inode64,logbufs=8,logbsize=32k",
+            "rw",
+            "logbsize = 262144",
+        ),
+        ("btrfs", json!({ "barrier": false }), "rw,discard=async,space_cache=v2", "rw", "barrier = false"),
+        ("btrfs", json!({ "nodatacow": true }), "rw,nodatasum", "rw,relatime", "nodatacow = true"),
+        (
+            "btrfs",
+            json!({ "extra_mount": ["compress=zstd:9"] }),
+            "rw,compress=zstd:3",
+            "rw",
+            "compress=zstd:9",
+        ),
+        ("xfs", json!({ "extra_mount": ["discard"] }), "rw,inode64", "rw,relatime", "discard"),
+    ];
+    for (name, wanted, of_super, of_mount, named) in cases {
+        let fs = find(name).expect("a row");
+        let options = fs.options(&given(wanted.clone())).expect("valid options");
+        let reason = fs.verify_mount(&options, of_super, of_mount).expect_err("not taken");
+        assert!(reason.message.contains(named), "{name} {wanted}: {reason:?}");
+        assert!(reason.message.contains(of_super), "{name} {wanted}: {reason:?}");
+    }
+}
+
+#[test]
+fn a_value_that_the_kernel_shows_in_another_unit_is_still_seen() {
+    let xfs = find("xfs").expect("a row");
+    let options = xfs.options(&given(json!({ "logbsize": 262144 }))).expect("valid options");
+    xfs.verify_mount(&options, "rw,inode64,logbufs=8,logbsize=256k,noquota", "rw,relatime").expect("taken");
+}
+
+#[test]
+fn an_option_that_the_kernel_refuses_does_not_mount() {
+    let Some(result) = mount(find("xfs").expect("a row"), &json!({ "extra_mount": ["nobarrier"] })) else {
+        return;
+    };
+    assert!(result.is_err(), "XFS took nobarrier: it must be a mount option again");
+}
