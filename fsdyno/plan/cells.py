@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fsdyno.plan.checks import Tables, check_course
-from fsdyno.plan.matrix import labels_of, name_of, product
+from fsdyno.plan.matrix import labels_of, name_of
 from fsdyno.plan.model import Axis, Cell, Point, Spec, Value, what_hash
-from fsdyno.plan.paths import Unplaced, merge, phase_label, place
+from fsdyno.plan.paths import UnplacedError, merge, phase_label, place
 from fsdyno.plan.problems import Path, Problem, unknown
 from fsdyno.plan.schema import Walker
 from fsdyno.units import quote
@@ -50,10 +50,10 @@ class Builder:
         axes: Sequence[Axis],
         combinations: Sequence[tuple[Value, ...]],
         sweep: Sequence[Axis],
+        settings: Sequence[tuple[Value, ...]],
         repeat: Any,
     ) -> tuple[list[Cell], list[Point]]:
         """Cells and points; problems are collected for `problems`."""
-        settings = product(sweep) if sweep else []
         points = [Point(i, labels_of(sweep, values), name_of(values)) for i, values in enumerate(settings)]
         self.names = [name_of(values) or "the trial" for values in combinations]
         cells = []
@@ -86,7 +86,7 @@ class Builder:
             for steps, setting, source in value.settings:
                 try:
                     path = place(self.walker, draft.tree, steps)
-                except Unplaced as lost:
+                except UnplacedError as lost:
                     where, message = (source, self._advise(axis, value, steps, str(lost)))
                     if not value.bundle:
                         where = source[:-1]
@@ -101,7 +101,7 @@ class Builder:
         if value.bundle and steps[0] != axis.key.split(".")[0]:
             try:
                 place(self.walker, self.trial, (*axis.key.split("."), *steps))
-            except Unplaced:
+            except UnplacedError:
                 return message
             return f'{message}; keys of a bundle start at the trial: write "{axis.key}.{".".join(steps)}"'
         return message
@@ -154,7 +154,7 @@ class Builder:
             found: Any = spec
             for step in place(self.walker, draft.tree, value.settings[0][0]):
                 found = found[step]
-        except (Unplaced, KeyError, IndexError, TypeError):
+        except (UnplacedError, KeyError, IndexError, TypeError):
             return value.wire  # a mistake that has been noted
         return found if isinstance(found, str | int | float | bool) else value.wire
 
@@ -200,8 +200,8 @@ class Builder:
                         self._note(Problem(source, "structure", text), cell)
                         continue
                     try:
-                        index = place(self.walker, draft.tree, steps)[1]
-                    except (Unplaced, IndexError):
+                        index = place(self.walker, draft.tree, steps[:2])[1]
+                    except (UnplacedError, IndexError):
                         continue  # noted where the value is set
                     if isinstance(index, int):
                         touched.append((index, source))

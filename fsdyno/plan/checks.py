@@ -112,7 +112,8 @@ def _loads(spec: Mapping[str, Any]) -> Iterator[Problem]:
             made.discard(name)
         threads, files = load.get("threads", 1), datasets[name].get("files", 1)
         if variant == "stream" and threads > files:
-            text = f'{threads} threads, but "{name}" has {files} file{"s" if files > 1 else ""}; at most one thread per file'
+            have = f"{files} file{'s' if files > 1 else ''}"
+            text = f'{threads} threads, but "{name}" has {have}; at most one thread per file'
             yield Problem((*place, "threads"), "value", text)
         if variant == "random" and ("operations" in load) == ("runtime" in load):
             both = "both are given" if "operations" in load else "neither is given"

@@ -12,8 +12,9 @@ from typing import Any
 from fsdyno.errors import Exit, UserError
 from fsdyno.plan.cells import Builder
 from fsdyno.plan.checks import Tables
+from fsdyno.plan.choose import Exclusion, reference
 from fsdyno.plan.locate import Position, positions
-from fsdyno.plan.matrix import Axes, exclude, labels_of, pick, product
+from fsdyno.plan.matrix import Axes, product
 from fsdyno.plan.model import Plan
 from fsdyno.plan.problems import Path, PlanError, Problem, unknown
 from fsdyno.units import quote
@@ -87,12 +88,10 @@ def _read(
     given = document.get("sweep", {})
     sweep = Axes("sweep", problems).read(given, reserved=("repeat",)) if "sweep" in document else ()
     repeat = given.get("repeat") if isinstance(given, Mapping) else None
-    combinations = product(axes)
-    if "exclude" in document:
-        combinations = exclude(document["exclude"], axes, combinations, problems)
-    reference = pick(document.get("reference", {}), axes, ("reference",), problems, sweep) or {}
-    if reference and not any(reference.items() <= labels_of(axes, c).items() for c in combinations):
-        problems.append(Problem(("reference",), "structure", "is excluded: no cell has all these labels"))
+    exclusion = Exclusion(document.get("exclude", []), axes, sweep, problems)
+    combinations = exclusion.of(axes, product(axes), "cell")
+    settings = exclusion.of(sweep, product(sweep), "point") if sweep else []
+    chosen = reference(document.get("reference", {}), axes, sweep, combinations, problems)
 
     trial = document.get("trial")
     if not isinstance(trial, dict):
@@ -104,7 +103,7 @@ def _read(
         return None, problems
     tables = Tables(describe)
     builder = Builder(schema, tables, trial)
-    cells, points = builder.build(axes, combinations, sweep, repeat)
+    cells, points = builder.build(axes, combinations, sweep, settings, repeat)
     problems += builder.problems()
     plan = Plan(
         question=question,
@@ -115,10 +114,11 @@ def _read(
         place=place,
         axes=axes,
         sweep=sweep,
-        reference=reference,
+        reference=chosen,
         cells=tuple(cells),
         points=tuple(points),
         needs_device=tables.needs_device,
+        schema=schema,
     )
     if len(cells) == 1 and not axes:
         plan = replace(plan, cells=(replace(cells[0], name=plan.name),))

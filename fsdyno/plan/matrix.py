@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fsdyno.plan.model import Axis, Value
-from fsdyno.plan.problems import Path, Problem, unknown
+from fsdyno.plan.problems import Path, Problem
 from fsdyno.units import quote
 
 
@@ -31,7 +31,7 @@ class Axes:
         if not keys:
             self.note((self.table,), f"is empty: write an axis with its values, or leave [{self.table}] out")
         axes = []
-        for key, value in _flat(given, keys):
+        for key, value in flat(given, keys):
             axis = self._axis(key, value, (self.table, *key))
             if axis is not None:
                 axes.append(axis)
@@ -90,12 +90,12 @@ def label_of(value: Any) -> str:
     return value if isinstance(value, str) else f"{value}"
 
 
-def _flat(given: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def flat(given: Mapping[str, Any], keys: Sequence[str]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Axes by path, also where the plan wrote a path without quotes (TOML then makes tables of it)."""
     for key in keys:
         value = given[key]
         if isinstance(value, Mapping) and value:
-            for rest, inner in _flat(value, list(value)):
+            for rest, inner in flat(value, list(value)):
                 yield (key, *rest), inner
         else:
             yield (key,), value
@@ -125,61 +125,3 @@ def labels_of(axes: Sequence[Axis], values: Sequence[Value]) -> dict[str, str]:
 def name_of(values: Sequence[Value]) -> str:
     """A short name for people."""
     return " · ".join(value.label for value in values)
-
-
-def exclude(
-    given: Any, axes: Sequence[Axis], combinations: list[tuple[Value, ...]], problems: list[Problem]
-) -> list[tuple[Value, ...]]:
-    """What remains of the combinations after the plan's `exclude`."""
-    if not isinstance(given, list) or not all(isinstance(one, Mapping) for one in given):
-        problems.append(Problem(("exclude",), "structure", "expected a list of tables { axis = label, … }"))
-        return combinations
-    kept = combinations
-    for index, rule in enumerate(given):
-        place: Path = ("exclude", index)
-        wanted = pick(rule, axes, place, problems)
-        if wanted is None:
-            continue
-        if not wanted:
-            problems.append(Problem(place, "structure", "is empty and would remove every cell"))
-            continue
-        hit = [c for c in kept if wanted.items() <= labels_of(axes, c).items()]
-        if not hit:
-            problems.append(
-                Problem(place, "structure", "removes no cell: none (any more) has all these labels")
-            )
-        kept = [c for c in kept if c not in hit]
-    if not kept:
-        problems.append(Problem(("exclude",), "structure", "removes every cell; nothing would be measured"))
-        return combinations
-    return kept
-
-
-def pick(
-    given: Any, axes: Sequence[Axis], path: Path, problems: list[Problem], sweep: Sequence[Axis] = ()
-) -> dict[str, str] | None:
-    """Axis -> label as `exclude` and `[reference]` name them; None if anything in it is wrong."""
-    if not isinstance(given, Mapping):
-        problems.append(Problem(path, "structure", "expected a table { axis = label, … }"))
-        return None
-    by_key = {axis.key: axis for axis in axes}
-    picked: dict[str, str] = {}
-    whole = True
-    for key, value in _flat(given, list(given)):
-        name, place = ".".join(key), (*path, *key)
-        if name not in by_key:
-            whole = False
-            if name in [axis.key for axis in sweep]:
-                text = "is an axis of the sweep; only axes of [matrix] can stand here (points are compared one by one)"
-                problems.append(Problem(place, "structure", text))
-            else:
-                problems.append(Problem(place, "unknown", unknown(name, list(by_key), "axis")))
-            continue
-        label = label_of(value)
-        labels = by_key[name].labels
-        if label not in labels:
-            whole = False
-            problems.append(Problem(place, "unknown", unknown(label, labels, f"label {quote(value)}")))
-            continue
-        picked[name] = label
-    return picked if whole else None

@@ -102,6 +102,9 @@ class Plan:
     points: tuple[Point, ...]
     """Empty without a sweep."""
     needs_device: Callable[[Spec], bool] = field(compare=False, repr=False)
+    """Whether the file system of a spec lives on its devices, from the agent's tables."""
+    schema: dict[str, Any] = field(compare=False, repr=False)
+    """The agent's schema of a trial."""
     path: FilePath | None = None
 
     @property

@@ -13,7 +13,7 @@ from fsdyno.plan.problems import Path, unknown
 from fsdyno.plan.schema import Schema, Walker, branches_of, tag_of
 
 
-class Unplaced(Exception):
+class UnplacedError(Exception):
     """A path that leads nowhere; `kind` and message as in `Problem`."""
 
     def __init__(self, message: str, kind: str = "unknown") -> None:
@@ -41,12 +41,12 @@ def own_kind(phase: Mapping[str, Any], schema: Schema) -> str | None:
 
 
 def place(walker: Walker, trial: Mapping[str, Any], steps: Sequence[str]) -> Path:
-    """The exact path in the trial that the written steps mean. Raises `Unplaced`."""
+    """The exact path in the trial that the written steps mean. Raises `UnplacedError`."""
     root = walker.resolve(walker.root)
     if steps[0] == "phases" and len(steps) > 1:
         return _in_phase(walker, trial, steps)
     if steps[0] not in walker.keys(root):
-        raise Unplaced(unknown(steps[0], walker.keys(root), f'key "{steps[0]}" in [trial]'))
+        raise UnplacedError(unknown(steps[0], walker.keys(root), f'key "{steps[0]}" in [trial]'))
     return _walk(walker, root, trial, (), steps)
 
 
@@ -56,7 +56,7 @@ def _walk(walker: Walker, schema: Schema, value: Any, done: Path, steps: Sequenc
         if "items" in resolved:
             elements = value if isinstance(value, list) else []
             if not step.isdecimal() or int(step) >= len(elements):
-                raise Unplaced(
+                raise UnplacedError(
                     f'no element "{step}": the list has {len(elements)}, counted from 0', "structure"
                 )
             value, key = elements[int(step)], int(step)
@@ -67,7 +67,7 @@ def _walk(walker: Walker, schema: Schema, value: Any, done: Path, steps: Sequenc
         if inner is None:
             if _is_open(resolved):
                 return (*done, *steps[len(done) :])
-            raise Unplaced(unknown(step, walker.keys(resolved), f'key "{step}"'))
+            raise UnplacedError(unknown(step, walker.keys(resolved), f'key "{step}"'))
         value = value.get(step) if isinstance(value, Mapping) else None
         done, schema = (*done, step), inner
     return done
@@ -94,7 +94,7 @@ def _in_phase(walker: Walker, trial: Mapping[str, Any], steps: Sequence[str]) ->
     if rest[0] in level or rest[0] == own:
         return (*done, *_walk(walker, schema, phase, (), rest))
     if own is None:
-        raise Unplaced(unknown(rest[0], level, f'key "{rest[0]}"'))
+        raise UnplacedError(unknown(rest[0], level, f'key "{rest[0]}"'))
     inner = walker.child(schema, own)
     table = phase[own]
     if inner is None:  # a kind that this agent does not know is told once, where it stands
@@ -108,14 +108,14 @@ def _in_phase(walker: Walker, trial: Mapping[str, Any], steps: Sequence[str]) ->
         if not given:
             strange = next(iter(table)) if isinstance(table, Mapping) and table else None
             if strange is None:
-                raise Unplaced(unknown(rest[0], level, f'key "{rest[0]}"'))
+                raise UnplacedError(unknown(rest[0], level, f'key "{rest[0]}"'))
             return (*done, strange, *rest)
         variant = walker.child(inner, given[0])
         assert variant is not None, "a given variant has a schema"
         done, inner, table = (*done, given[0]), variant, table[given[0]]
     known = walker.keys(inner)
     if rest[0] not in known:
-        raise Unplaced(unknown(rest[0], [*known, *level], f'key "{rest[0]}"'))
+        raise UnplacedError(unknown(rest[0], [*known, *level], f'key "{rest[0]}"'))
     return (*done, *_walk(walker, inner, table, (), rest))
 
 
@@ -124,10 +124,12 @@ def _index(word: str, labels: Sequence[str | None]) -> int:
     if len(named) == 1:
         return named[0]
     if len(named) > 1:
-        raise Unplaced(f'{len(named)} phases are called "{word}"; give each a name of its own', "structure")
+        raise UnplacedError(
+            f'{len(named)} phases are called "{word}"; give each a name of its own', "structure"
+        )
     if word.isdecimal() and int(word) < len(labels):
         return int(word)
-    raise Unplaced(unknown(word, [label for label in labels if label], f'phase "{word}"'))
+    raise UnplacedError(unknown(word, [label for label in labels if label], f'phase "{word}"'))
 
 
 def merge(walker: Walker, tree: Any, path: Path, value: Any, schema: Schema) -> Any:

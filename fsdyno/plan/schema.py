@@ -18,15 +18,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fsdyno.plan.problems import Path, Problem, unknown
-from fsdyno.units import SIZE_FORM, TIME_FORM, parse_bytes, parse_seconds, quote
+from fsdyno.units import SIZE_FORM, TIME_FORM, parse_bytes, parse_seconds, quote, show_bytes
 
 Schema = Mapping[str, Any]
 
-KEYWORDS = frozenset(
-    "$schema $id $ref $defs title description default examples deprecated format type properties "
-    "additionalProperties required oneOf anyOf enum const minimum maximum items minItems "
-    "pattern x-select x-exactly-one".split()
-)
+_STRUCTURE = {"$schema", "$id", "$ref", "$defs", "oneOf", "anyOf", "properties", "additionalProperties"}
+_LIMITS = {"required", "enum", "const", "minimum", "maximum", "multipleOf", "items", "minItems"}
+_WORDS = {"type", "format", "pattern", "minLength", "default", "x-select", "x-exactly-one"}
+_NOTES = {"title", "description", "examples", "deprecated"}
+KEYWORDS = _STRUCTURE | _LIMITS | _WORDS | _NOTES
 """Every keyword that the walker understands (or may ignore)."""
 
 _RANGES = {
@@ -64,7 +64,7 @@ class Walker:
             return self._select(value, schema, path)
         if branches is not None:
             return self._branch(value, branches, path)
-        if "const" in schema or "enum" in schema:
+        if words_of(schema) and not _is_numeric(schema):
             return self._word(value, words_of(schema), path)
         return self._typed(value, schema, path)
 
@@ -212,6 +212,8 @@ class Walker:
         if "string" in types:
             if not isinstance(value, str):
                 return self._wrong(value, _NAMES["string"], path)
+            if len(value) < schema.get("minLength", 0):
+                self._add(path, "value", "is empty" if not value else f"{quote(value)} is too short")
             pattern = schema.get("pattern")
             if pattern is not None and re.search(pattern, value) is None:
                 self._add(path, "value", f"{quote(value)} does not have the form {pattern}")
@@ -287,15 +289,23 @@ class Walker:
         elif value > high:
             shown = high if whole and high != math.inf else f"{high:g}"
             self._add(path, "value", f"{quote(value)} is too large; at most {shown}")
+        elif words_of(schema) and value not in words_of(schema):
+            self._add(path, "value", f"expected one of: {self._choices(schema)}, not {quote(value)}")
+        elif value % schema.get("multipleOf", value or 1):
+            self._add(path, "value", f"{quote(value)} is not a multiple of {schema['multipleOf']}")
         return int(value) if whole else float(value)
 
     # ---- words ----------------------------------------------------------------------------------
+
+    def _choices(self, schema: Schema) -> str:
+        sizes = schema.get("format") == "bytes"
+        return ", ".join(show_bytes(w) if sizes else str(w) for w in words_of(schema))
 
     def expectation(self, schema: Schema) -> str:
         """What may stand here, in words."""
         schema = self.resolve(schema)
         form = schema.get("format")
-        if form == "bytes":
+        if form == "bytes" and not words_of(schema):
             return SIZE_FORM
         if form == "seconds":
             return TIME_FORM
@@ -308,7 +318,7 @@ class Walker:
             if tags or "x-select" in schema:
                 return f"a table with one of: {', '.join(tags)}" if tags else _NAMES["object"]
         if words:
-            return "one of: " + ", ".join(str(w) for w in words)
+            return "one of: " + (self._choices(schema) or ", ".join(str(w) for w in words))
         return " or ".join(_NAMES[t] for t in types_of(schema) if t != "null")
 
     def _wrong(self, value: Any, expected: str, path: Path) -> Any:
@@ -344,6 +354,10 @@ def types_of(schema: Schema) -> list[str]:
     """The `type` keyword as a list."""
     types = schema.get("type", [])
     return [types] if isinstance(types, str) else list(types)
+
+
+def _is_numeric(schema: Schema) -> bool:
+    return any(t in ("integer", "number") for t in types_of(schema))
 
 
 def _fits(value: Any, schema: Schema) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fsdyno.plan.effects import load_of
 from fsdyno.plan.estimate import Estimate, estimate
 from fsdyno.plan.model import Plan, Spec
+from fsdyno.plan.schema import Schema, Walker
 from fsdyno.units import quote, show_bytes, show_seconds
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ def show(plan: Plan, *, free: int | None = None, budget: Estimate | None = None)
         kind, _ = load_of(phase)
         swept = f"once per point ({len(plan.points)})" if start <= number < stop else ""
         name = str(phase.get("name", kind))
-        phases.add_row(str(number), Text(name), Text(summary(phase)), Text(swept, style="cyan"))
+        phases.add_row(
+            str(number), Text(name), Text(summary(phase, Walker(plan.schema))), Text(swept, style="cyan")
+        )
     parts: list[RenderableType] = [Text(plan.question, style="bold"), Text(), facts, Text(), cells]
     if plan.points:
         parts += [Text(), _points(plan)]
@@ -89,20 +92,37 @@ def _facts(plan: Plan, cost: Estimate, free: int | None) -> list[tuple[str, str]
     ]
 
 
-def summary(phase: Spec) -> str:
-    """A phase in a line: `tree create dataset=small threads=2`."""
+def summary(phase: Spec, walker: Walker) -> str:
+    """A phase in a line, without what is the default: `tree create dataset=small threads=2`."""
     kind, load = load_of(phase)
     if load is None:
-        return " ".join([kind, *_settings(phase.get(kind))])
-    variant = next(iter(phase[kind]))
+        return " ".join([kind, *_settings(phase.get(kind), walker.find(["phases", 0, kind]), walker)])
+    variant = str(next(iter(phase[kind])))
     rest = {key: value for key, value in load.items() if key != "op"}
-    return " ".join([str(variant), str(load.get("op", "")), *_settings(rest)])
+    schema = walker.find(["phases", 0, kind, variant])
+    return " ".join([variant, str(load.get("op", "")), *_settings(rest, schema, walker)])
 
 
-def _settings(table: Any) -> list[str]:
+def _settings(table: Any, schema: Schema | None, walker: Walker) -> list[str]:
     if not isinstance(table, dict):
         return []
-    return [f"{key}={value if isinstance(value, str) else quote(value)}" for key, value in table.items()]
+    properties = (schema or {}).get("properties", {})
+    words = []
+    for key, value in table.items():
+        given = properties.get(key, {})
+        if "default" in given and given["default"] == value:
+            continue
+        form = walker.resolve(given).get("format")
+        words.append(f"{key}={_with_unit(value, form)}")
+    return words
+
+
+def _with_unit(value: Any, form: Any) -> str:
+    if form == "bytes":
+        return show_bytes(value)
+    if form == "seconds":
+        return show_seconds(value)
+    return value if isinstance(value, str) else quote(value)
 
 
 def as_json(plan: Plan, *, free: int | None = None, budget: Estimate | None = None) -> dict[str, Any]:
