@@ -1,1 +1,29 @@
-//! placeholder
+//! The stack under a trial: devices, mounts, folders, kernel settings, tools, and the ledger that
+//! undoes all of it. The only code of fsdyno that creates and destroys things; everything that is
+//! privileged happens here, and nothing here has an opinion on results.
+
+mod backing;
+mod clean;
+mod disk;
+mod failure;
+mod folder;
+mod identity;
+pub mod ledger;
+mod loopdev;
+mod mount;
+mod mountinfo;
+mod patience;
+mod rig;
+mod safety;
+mod settings;
+mod sysfs;
+mod tool;
+mod trial;
+
+pub use clean::clean;
+pub use failure::{Failure, Refused};
+pub use rig::{Rig, RigOptions};
+pub use settings::Facts;
+pub use sysfs::BlockDevice;
+pub use tool::{ToolOutput, find_program};
+pub use trial::TrialStack;

@@ -1,0 +1,315 @@
+//! Undoing what a dead agent left: each ledger that nobody holds is replayed backwards. Nothing is
+//! undone by its name: the recorded identity is verified first, and what is not ours any more is
+//! left as it is. Running it again is harmless.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use fsdyno_spec::event::Cleaned;
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, open, unlinkat};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::backing::wipe_signatures;
+use crate::disk;
+use crate::folder;
+use crate::identity::{Identity, MountId, boot_id, process_start};
+use crate::ledger::{self, Entry};
+use crate::loopdev;
+use crate::mountinfo;
+use crate::patience;
+use crate::rig::ledgers;
+use crate::safety;
+use crate::settings;
+use crate::sysfs::{self, BlockDevice};
+
+/// How long what the kernel is already undoing (a dying namespace, an autoclear) may take.
+const VANISHING: Duration = Duration::from_secs(5);
+
+/// What became of one entry.
+enum Fate {
+    /// Undone, with a sentence.
+    Undone(String),
+    /// Nothing there any more, as expected.
+    Gone,
+    /// There is something, but it is not ours, or not here.
+    Left(String),
+    /// Ours, and it resists.
+    Failed(String),
+}
+
+/// Undoes what the ledgers below `state` hold, except those of living agents.
+#[must_use]
+pub fn clean(state: &Path) -> Cleaned {
+    let mut cleaned = Cleaned::default();
+    let mut paths: Vec<_> = fs::read_dir(ledgers(state))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|e| e == "jsonl"))
+        .collect();
+    // `trial-…` come after `rig-…`, and what a trial made rests on what the rig made.
+    paths.sort();
+    paths.reverse();
+    for path in paths {
+        replay(state, &path, &mut cleaned);
+    }
+    cleaned
+}
+
+/// Removes ledgers that never got their name: nothing was made under them. Only for the holder of
+/// the rig's lock, as nobody else makes any.
+pub(crate) fn unfinished(folder: &Path) {
+    for name in sysfs::names_in(folder).iter().filter(|name| name.starts_with(".new-")) {
+        let _ = fs::remove_file(folder.join(name));
+    }
+}
+
+fn replay(state: &Path, path: &Path, cleaned: &mut Cleaned) {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let file = match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(file) => file,
+        // Another cleaner, or its own agent, was faster.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+        Err(error) => return cleaned.failed.push(format!("{}: {error}", path.display())),
+    };
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        cleaned.live += 1;
+        return;
+    }
+    // It may have been finished and removed between open and lock.
+    if !matches!((Identity::of(&file), Identity::at(path)), (Ok(a), Ok(b)) if a == b) {
+        return;
+    }
+    let text = io::read_to_string(&file).unwrap_or_default();
+    let (header, entries) = match ledger::read(&text) {
+        Ok(read) => read,
+        Err(problem) => {
+            return cleaned
+                .failed
+                .push(format!("{} cannot be read: {problem}; remove it by hand", path.display()));
+        }
+    };
+    let same_boot = header.boot == boot_id();
+    let mut whole = true;
+    for (n, entry) in entries.iter().enumerate().rev() {
+        // An intent that was followed by what was made is judged by the latter.
+        if superseded(entry, &entries[n + 1..]) {
+            continue;
+        }
+        match undo(state, entry, same_boot) {
+            Fate::Undone(what) => cleaned.undone.push(format!("{name}: {what}")),
+            Fate::Gone => {}
+            Fate::Left(why) => cleaned.left.push(format!("{name}: {why}")),
+            Fate::Failed(why) => {
+                whole = false;
+                cleaned.failed.push(format!("{name}: {why}"));
+            }
+        }
+    }
+    if whole {
+        if let Err(error) = fs::remove_file(path) {
+            cleaned.failed.push(format!("{}: {error}", path.display()));
+        }
+    }
+}
+
+fn superseded(entry: &Entry, later: &[Entry]) -> bool {
+    let Entry::Folder { path, made: None } = entry else { return false };
+    later.iter().any(|l| matches!(l, Entry::Folder { path: p, made: Some(_) } if p == path))
+}
+
+fn undo(state: &Path, entry: &Entry, same_boot: bool) -> Fate {
+    match entry {
+        Entry::Folder { path, made } => undo_folder(path, made.as_ref()),
+        Entry::File { path, made } => undo_file(path, made.as_ref()),
+        Entry::Superblock { disk, size, serial, uuid } => {
+            undo_superblock(state, disk, *size, serial.as_ref(), uuid)
+        }
+        _ if !same_boot => Fate::Gone,
+        Entry::Mount { point, id } => undo_mount(point, id),
+        Entry::Loop { token, backing, name } => undo_loop(token, backing, name),
+        Entry::LoopNumber { number } => undo_number(*number),
+        Entry::Process { pid, start } => undo_process(*pid, *start),
+        Entry::Queue { disk, sequence, attribute, old } => undo_queue(disk, *sequence, attribute, old),
+    }
+}
+
+fn undo_folder(path: &Path, made: Option<&Identity>) -> Fate {
+    let shown = path.display();
+    match made {
+        // Made or not, ours or not, is not known: an empty one with our nonce in its name goes.
+        None => match unlinkat(CWD, path, AtFlags::REMOVEDIR) {
+            Ok(()) => Fate::Undone(format!("removed the empty folder {shown}")),
+            Err(rustix::io::Errno::NOENT) => Fate::Gone,
+            Err(errno) => {
+                Fate::Left(format!("{shown} was announced, but what is there is not ours: {errno}"))
+            }
+        },
+        Some(identity) => {
+            // A mount of the dying namespace does not show here, but keeps the folder busy.
+            let mut last = Ok(false);
+            patience::until(VANISHING, || {
+                last = folder::remove(path, identity);
+                !matches!(&last, Err(error) if error.raw_os_error() == Some(libc::EBUSY))
+            });
+            match last {
+                Ok(true) => Fate::Undone(format!("removed {shown}")),
+                Ok(false) if path.symlink_metadata().is_ok() => {
+                    Fate::Left(format!("{shown} is not the folder that we made"))
+                }
+                Ok(false) => Fate::Gone,
+                Err(error) => Fate::Failed(format!("cannot remove {shown}: {error}")),
+            }
+        }
+    }
+}
+
+fn undo_file(path: &Path, made: Option<&Identity>) -> Fate {
+    let shown = path.display();
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = match open(path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(rustix::io::Errno::NOENT) => return Fate::Gone,
+        Err(errno) => return Fate::Left(format!("{shown}: {errno}")),
+    };
+    let ours = match (made, found.metadata()) {
+        (Some(identity), Ok(meta)) => meta.is_file() && Identity::of(&found).is_ok_and(|i| i == *identity),
+        // Between the announcement and the removal of its name a backing file is empty.
+        (None, Ok(meta)) => meta.is_file() && meta.len() == 0 && ours_by_uid(&meta),
+        (_, Err(_)) => false,
+    };
+    if !ours {
+        return Fate::Left(format!("{shown} is not the file that we made"));
+    }
+    match fs::remove_file(path) {
+        Ok(()) => Fate::Undone(format!("removed {shown}")),
+        Err(error) => Fate::Failed(format!("cannot remove {shown}: {error}")),
+    }
+}
+
+fn ours_by_uid(meta: &fs::Metadata) -> bool {
+    std::os::unix::fs::MetadataExt::uid(meta) == rustix::process::geteuid().as_raw()
+}
+
+/// A mount dies with its agent's namespace, so it is here only if that was this one.
+fn undo_mount(point: &Path, id: &MountId) -> Fate {
+    let shown = point.display();
+    if !mountinfo::read().unwrap_or_default().iter().any(|m| m.point == point) {
+        return Fate::Gone;
+    }
+    // Opening the path reaches the topmost mount there, the one that an unmount would take.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let topmost = open(point, flags, Mode::empty()).map_err(io::Error::from).and_then(MountId::of);
+    match topmost {
+        Ok(found) if found.same(id) => match unmount(point, UnmountFlags::NOFOLLOW) {
+            Ok(()) => Fate::Undone(format!("unmounted {shown}")),
+            Err(errno) => Fate::Failed(format!("cannot unmount {shown}: {errno}")),
+        },
+        Ok(_) => Fate::Left(format!("what is mounted on {shown} is not ours")),
+        Err(error) => Fate::Left(format!("{shown}: {error}")),
+    }
+}
+
+/// The number of our loop device, if it is bound: known by token and backing file.
+fn find_loop(token: &str, backing: &Identity, name: &str) -> Option<(u32, File)> {
+    loopdev::candidates(name).into_iter().find_map(|number| {
+        let device = File::open(loopdev::path(number)).ok()?;
+        let status = loopdev::status(&device).ok()??;
+        let ours = status.token == token && status.dev == backing.dev && status.ino == backing.ino;
+        ours.then_some((number, device))
+    })
+}
+
+fn undo_loop(token: &str, backing: &Identity, name: &str) -> Fate {
+    // The kernel takes it down by itself when the last holder is gone; give it the time.
+    if patience::until(VANISHING / 2, || find_loop(token, backing, name).is_none()) {
+        return Fate::Gone;
+    }
+    let Some((number, device)) = find_loop(token, backing, name) else { return Fate::Gone };
+    if let Err(error) = loopdev::clear(&device) {
+        return Fate::Failed(format!("cannot detach /dev/loop{number}: {error}"));
+    }
+    drop(device);
+    if patience::until(VANISHING / 2, || find_loop(token, backing, name).is_none()) {
+        Fate::Undone(format!("detached /dev/loop{number}"))
+    } else {
+        Fate::Failed(format!("/dev/loop{number} ({token}) is still in use by somebody"))
+    }
+}
+
+/// Takes a number out of the pool unless somebody has it; false if it is still there and unbound.
+pub(crate) fn remove_number(number: u32) -> bool {
+    let result = loopdev::remove(number);
+    result.is_ok() || loopdev::bound(number) || !sysfs::class(&format!("loop{number}")).exists()
+}
+
+fn undo_number(number: u32) -> Fate {
+    let there = || sysfs::class(&format!("loop{number}")).exists();
+    if !there() {
+        return Fate::Gone;
+    }
+    // The kernel refuses for one that is bound or open: then somebody uses it, and it is theirs.
+    if patience::until(VANISHING / 5, || loopdev::bound(number) || loopdev::remove(number).is_ok())
+        && !there()
+    {
+        return Fate::Undone(format!("removed /dev/loop{number}"));
+    }
+    Fate::Left(format!("/dev/loop{number} is in use by somebody else now"))
+}
+
+fn undo_process(pid: u32, start: u64) -> Fate {
+    let alive = || process_start(pid) == Some(start);
+    let Some(group) = Pid::from_raw(pid as i32).filter(|_| alive()) else { return Fate::Gone };
+    let _ = kill_process_group(group, Signal::KILL);
+    if patience::until(VANISHING, || !alive()) {
+        Fate::Undone(format!("ended process {pid}"))
+    } else {
+        Fate::Failed(format!("process {pid} does not die: it is stuck in the kernel"))
+    }
+}
+
+fn undo_queue(disk: &str, sequence: u64, attribute: &str, old: &str) -> Fate {
+    let now = sysfs::number(&sysfs::class(disk).join("diskseq")).unwrap_or(0);
+    if now != sequence {
+        return Fate::Gone;
+    }
+    match settings::get(disk, attribute) {
+        Ok(found) if found == old => Fate::Gone,
+        Err(_) => Fate::Gone,
+        Ok(_) => match settings::put(disk, attribute, old) {
+            Ok(()) => Fate::Undone(format!("put {attribute} of {disk} back to {old}")),
+            Err(failure) => Fate::Failed(failure.to_string()),
+        },
+    }
+}
+
+fn undo_superblock(state: &Path, link: &Path, size: u64, serial: Option<&String>, uuid: &str) -> Fate {
+    let shown = link.display();
+    let Ok(device) = safety::resolve(link) else {
+        return Fate::Left(format!("{shown}, with a file system of ours, is not connected"));
+    };
+    if device.size != size || disk::serial(&device).as_ref() != serial {
+        return Fate::Left(format!("{shown} is another disk now"));
+    }
+    wipe_ours(state, &device, uuid).unwrap_or_else(|why| Fate::Left(format!("{shown}: {why}")))
+}
+
+fn wipe_ours(state: &Path, device: &BlockDevice, uuid: &str) -> Result<Fate, String> {
+    // Held first, so that what is then found is what is wiped.
+    let file = disk::open_exclusive(device).map_err(|error| error.to_string())?;
+    let found = disk::signatures(&device.path).map_err(|failure| failure.to_string())?;
+    if found.is_empty() {
+        return Ok(Fate::Gone);
+    }
+    let ours = |found: &str| {
+        found.eq_ignore_ascii_case(uuid)
+            && disk::owned(state).iter().any(|o| o.uuid.eq_ignore_ascii_case(uuid))
+    };
+    safety::blank_or_ours(&device.path, &found, ours).map_err(|refused| refused.to_string())?;
+    wipe_signatures(&file, device.size).map_err(|error| error.to_string())?;
+    Ok(Fate::Undone(format!("wiped our file system from {}", device.path.display())))
+}

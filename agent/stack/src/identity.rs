@@ -1,0 +1,138 @@
+//! What makes a thing the same thing. Names, numbers and pids are recycled; nothing is undone
+//! unless one of these identities, recorded when the thing was made, still holds.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, makedev, statx};
+use serde::{Deserialize, Serialize};
+
+/// Identity of a file or directory: device, inode, and birth time where the file system keeps it
+/// (an inode number alone is reused after a deletion).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Device number of the file system.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// Birth, seconds and nanoseconds since the epoch.
+    pub born: Option<(i64, u32)>,
+}
+
+impl Identity {
+    /// Identity of what a descriptor refers to.
+    ///
+    /// # Errors
+    /// Of `statx(2)`.
+    pub fn of(fd: impl AsFd) -> io::Result<Self> {
+        Ok(Self::from_statx(&statx_fd(fd.as_fd())?))
+    }
+
+    /// Identity of what a path names; a symbolic link is itself.
+    ///
+    /// # Errors
+    /// Of `statx(2)`.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        Ok(Self::from_statx(&statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted())?))
+    }
+
+    fn from_statx(s: &Statx) -> Self {
+        let born =
+            (s.stx_mask & StatxFlags::BTIME.bits() != 0).then_some((s.stx_btime.tv_sec, s.stx_btime.tv_nsec));
+        Self { dev: makedev(s.stx_dev_major, s.stx_dev_minor), ino: s.stx_ino, born }
+    }
+}
+
+fn wanted() -> StatxFlags {
+    StatxFlags::BASIC_STATS | StatxFlags::BTIME
+}
+
+fn statx_fd(fd: BorrowedFd<'_>) -> io::Result<Statx> {
+    Ok(statx(fd, c"", AtFlags::EMPTY_PATH, wanted())?)
+}
+
+/// Identity of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MountId {
+    /// The number in mountinfo; reused after an unmount.
+    pub id: u64,
+    /// The number that is never reused (kernel 6.8 and later).
+    pub unique: Option<u64>,
+}
+
+impl MountId {
+    /// `STATX_MNT_ID_UNIQUE`, linux/stat.h.
+    const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+    /// Of the mount that a descriptor is on.
+    ///
+    /// # Errors
+    /// Of `statx(2)`.
+    pub fn of(fd: impl AsFd) -> io::Result<Self> {
+        let ask = |mask| statx(fd.as_fd(), c"", AtFlags::EMPTY_PATH, mask);
+        let id = ask(StatxFlags::MNT_ID)?.stx_mnt_id;
+        let unique = ask(Self::UNIQUE)?;
+        let known = unique.stx_mask & Self::UNIQUE.bits() != 0;
+        Ok(Self { id, unique: known.then_some(unique.stx_mnt_id) })
+    }
+
+    /// Whether both are the same mount, as far as this kernel can tell.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        match (self.unique, other.unique) {
+            (Some(a), Some(b)) => a == b,
+            _ => self.id == other.id,
+        }
+    }
+}
+
+/// The kernel's id of this boot.
+#[must_use]
+pub fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
+}
+
+/// Start time of a process in clock ticks since boot: with the pid and the boot id it names one
+/// process. `proc_pid_stat(5)`, field 22.
+#[must_use]
+pub fn process_start(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name may hold spaces and parentheses: fields count from behind the last one.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// A fresh name part that nobody else uses: 16 hexadecimal digits.
+///
+/// # Errors
+/// Of `getrandom(2)`.
+pub fn nonce() -> io::Result<String> {
+    let mut bytes = [0u8; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recreated_file_is_another_file_even_under_the_same_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        fs::write(&path, "a").unwrap();
+        let first = Identity::at(&path).unwrap();
+        assert_eq!(first, Identity::of(fs::File::open(&path).unwrap()).unwrap());
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "a").unwrap();
+        assert_ne!(first, Identity::at(&path).unwrap());
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_start() {
+        let me = std::process::id();
+        assert!(process_start(me).unwrap() > process_start(1).unwrap_or(0));
+        assert_eq!(process_start(u32::MAX), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! The ledger: what an agent is about to make, written and synced before it exists, so that
+//! whatever kills the agent, the next one knows what to look for. One file per trial (and one per
+//! agent, for what lives longer than a trial), locked by the living agent, removed when everything
+//! in it is undone. Entries are never changed: undoing twice is harmless, because each entry's
+//! identity is verified first.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::identity::{Identity, MountId, boot_id};
+
+pub use crate::clean::clean;
+
+/// Version of the file format.
+pub const VERSION: u32 = 1;
+
+/// First line of a ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`VERSION`].
+    pub fsdyno_ledger: u32,
+    /// Boot that the entries belong to.
+    pub boot: String,
+    /// The agent that wrote it, for people.
+    pub pid: u32,
+}
+
+/// One thing that is made, or about to be. An entry without `made` is an intent: its name holds a
+/// nonce, but whether the thing exists, and is ours, is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// A folder of ours with everything in it. Lives on media.
+    Folder {
+        /// Its absolute path.
+        path: PathBuf,
+        /// Recorded right after `mkdir`.
+        made: Option<Identity>,
+    },
+    /// A regular file (a backing file). Lives on media.
+    File {
+        /// Its absolute path.
+        path: PathBuf,
+        /// Recorded right after it was opened.
+        made: Option<Identity>,
+    },
+    /// A loop device number that we added to the kernel's pool. Lapses with the boot.
+    LoopNumber {
+        /// `N` of `/dev/loopN`.
+        number: u32,
+    },
+    /// A bound loop device, known by its token and backing file, never by its number.
+    Loop {
+        /// `lo_file_name`.
+        token: String,
+        /// The backing file.
+        backing: Identity,
+        /// The name it had, to find the device without opening everybody's.
+        name: String,
+    },
+    /// A mount. Lapses with the boot, and with the agent's mount namespace.
+    Mount {
+        /// Where.
+        point: PathBuf,
+        /// Which.
+        id: MountId,
+    },
+    /// A process, the leader of its group. Lapses with the boot.
+    Process {
+        /// Its id.
+        pid: u32,
+        /// See [`crate::identity::process_start`].
+        start: u64,
+    },
+    /// A queue attribute of a real disk that we change. Lapses with the boot.
+    Queue {
+        /// Kernel name.
+        disk: String,
+        /// `diskseq` of the disk: another disk of the same name has another.
+        sequence: u64,
+        /// File name below `queue`.
+        attribute: String,
+        /// What it was.
+        old: String,
+    },
+    /// A file system of ours on a real disk. Lives on media.
+    Superblock {
+        /// Link below `/dev/disk/by-id`.
+        disk: PathBuf,
+        /// Size in bytes.
+        size: u64,
+        /// Serial number, where there is one.
+        serial: Option<String>,
+        /// UUID of the file system.
+        uuid: String,
+    },
+}
+
+/// A ledger that this process writes. The lock goes with the descriptor.
+#[derive(Debug)]
+pub struct Ledger {
+    folder: PathBuf,
+    path: PathBuf,
+    file: File,
+}
+
+impl Ledger {
+    /// Makes `<folder>/<name>.jsonl`, locked and synced. It gets its name only when it is locked, so
+    /// no cleaner ever sees it unlocked while its agent lives.
+    ///
+    /// # Errors
+    /// Of the file system; `AlreadyExists` if there is one of this name.
+    pub fn create(folder: &Path, name: &str) -> io::Result<Self> {
+        let path = folder.join(format!("{name}.jsonl"));
+        if path.exists() {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "this trial has a ledger already"));
+        }
+        let hidden = folder.join(format!(".new-{name}"));
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&hidden)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let header = Header { fsdyno_ledger: VERSION, boot: boot_id(), pid: std::process::id() };
+        file.write_all(&line(&header)?)?;
+        file.sync_all()?;
+        fs::rename(&hidden, &path)?;
+        sync_folder(folder)?;
+        Ok(Self { folder: folder.to_path_buf(), path, file })
+    }
+
+    /// Writes an entry and waits until it is on the medium.
+    ///
+    /// # Errors
+    /// Of the file system; then the thing must not be made.
+    pub fn record(&mut self, entry: &Entry) -> io::Result<()> {
+        self.file.write_all(&line(entry)?)?;
+        self.file.sync_data()
+    }
+
+    /// Removes the file: everything in it is undone.
+    ///
+    /// # Errors
+    /// Of the file system.
+    pub fn discard(&self) -> io::Result<()> {
+        fs::remove_file(&self.path)?;
+        sync_folder(&self.folder)
+    }
+}
+
+fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Reads a ledger. A last line without its end was being written when the agent died: the thing it
+/// announces was never made, so it is dropped.
+///
+/// # Errors
+/// A sentence, if it is not a ledger of this version or a line in it is damaged.
+pub fn read(text: &str) -> Result<(Header, Vec<Entry>), String> {
+    let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+    let mut lines = whole.lines();
+    let header: Header = lines
+        .next()
+        .ok_or("it is empty")
+        .and_then(|first| serde_json::from_str(first).map_err(|_| "its first line is no ledger header"))?;
+    if header.fsdyno_ledger != VERSION {
+        return Err(format!("it has version {}, this agent reads {VERSION}", header.fsdyno_ledger));
+    }
+    let entries = lines
+        .enumerate()
+        .map(|(n, text)| serde_json::from_str(text).map_err(|e| format!("line {}: {e}", n + 2)))
+        .collect::<Result<_, _>>()?;
+    Ok((header, entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_killed_in_mid_write_loses_only_what_was_never_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::create(folder.path(), "t").unwrap();
+        let entry = Entry::Process { pid: 7, start: 9 };
+        ledger.record(&entry).unwrap();
+        let text = fs::read_to_string(folder.path().join("t.jsonl")).unwrap();
+        for cut in 0..20 {
+            let torn = format!("{text}{}", &r#"{"process":{"pid":8,"st"#[..cut]);
+            assert_eq!(read(&torn).unwrap().1, [entry.clone()]);
+        }
+        assert!(read(&format!("{text}garbage\n")).unwrap_err().contains("line 3"));
+        ledger.discard().unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_ledger_of_another_version_is_not_guessed_at() {
+        let error = read("{\"fsdyno_ledger\":2,\"boot\":\"b\",\"pid\":1}\n").unwrap_err();
+        assert!(error.contains("version 2"), "{error}");
+        assert!(read("").is_err());
+    }
+}

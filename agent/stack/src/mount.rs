@@ -1,0 +1,202 @@
+//! Mounting by `fsopen`, `fsconfig`, `fsmount`, `move_mount`: the kernel's own messages come back
+//! with an error, and the mount's identity is known before it has a place.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fsdyno_filesystems::MountPlan;
+use fsdyno_spec::outcome::Outcome;
+use rustix::fs::{CWD, Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, unmount,
+};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::identity::MountId;
+use crate::ledger::{Entry, Ledger};
+use crate::mountinfo;
+use crate::patience;
+use crate::settings::{self, Facts};
+
+/// How long an unmount is tried while the kernel says busy: closing files may be on their way.
+const BUSY: Duration = Duration::from_secs(3);
+
+/// A mount of ours.
+#[derive(Clone, Debug)]
+pub struct Mounted {
+    /// Where.
+    pub point: PathBuf,
+    /// Which.
+    pub id: MountId,
+    /// Its own read-ahead attribute; none where there is none.
+    pub read_ahead: Option<PathBuf>,
+}
+
+/// Mounts at `point`; the ledger has the mount's id before it is attached there.
+///
+/// # Errors
+/// `Unsupported` if the kernel has no such file system; else `Failed`, with the kernel's messages.
+pub fn mount(ledger: &mut Ledger, plan: &MountPlan, point: &Path) -> Result<(Mounted, Facts), Failure> {
+    let name = &plan.fstype;
+    let context = fsopen(name.as_str(), FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| match errno {
+        Errno::NODEV => Failure::new(
+            Outcome::Unsupported,
+            format!("this kernel has no file system {name}"),
+            "load its module, or use a kernel that has it (`fsdyno env` tells)",
+        ),
+        other => said_no(None, plan, "the file system", other),
+    })?;
+    let told = |what: &str, errno| said_no(Some(&context), plan, what, errno);
+    let set = |key: &str, value: Option<&str>| match value {
+        Some(value) => fsconfig_set_string(context.as_fd(), key, value),
+        None => fsconfig_set_flag(context.as_fd(), key),
+    };
+    set("source", Some(&plan.source)).map_err(|e| told("the source", e))?;
+    for (key, value) in &plan.params {
+        set(key, value.as_deref()).map_err(|e| told(&format!("the option {key}"), e))?;
+    }
+    let mut attributes = MountAttrFlags::empty();
+    if plan.read_only {
+        set("ro", None).map_err(|e| told("the option ro", e))?;
+        attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+    }
+    for word in &plan.attributes {
+        attributes |= attribute(word).ok_or_else(|| {
+            let advice = "use noatime, nodiratime, strictatime, relatime, nodev, nosuid or noexec";
+            Failure::failed(format!("`{word}` is no attribute of a mount"), advice)
+        })?;
+    }
+    let before = settings::all_bdi();
+    fsconfig_create(context.as_fd()).map_err(|e| told("the mount", e))?;
+    let tree = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+        .map_err(|e| told("the mount", e))?;
+    let io = |error: io::Error| Failure::io("cannot mount at", point, &error);
+    let id = MountId::of(&tree).map_err(io)?;
+    ledger.record(&Entry::Mount { point: point.to_path_buf(), id }).map_err(io)?;
+    move_mount(&tree, "", CWD, point, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .map_err(|errno| io(errno.into()))?;
+    let mut facts = facts(id, point).map_err(io)?;
+    let messages = messages(&context);
+    if !messages.is_empty() {
+        facts.insert("messages".into(), json!(messages));
+    }
+    let read_ahead = settings::read_ahead_of(point, &plan.fstype, &before);
+    Ok((Mounted { point: point.to_path_buf(), id, read_ahead }, facts))
+}
+
+fn attribute(word: &str) -> Option<MountAttrFlags> {
+    Some(match word {
+        "noatime" => MountAttrFlags::MOUNT_ATTR_NOATIME,
+        "nodiratime" => MountAttrFlags::MOUNT_ATTR_NODIRATIME,
+        "strictatime" => MountAttrFlags::MOUNT_ATTR_STRICTATIME,
+        "relatime" => MountAttrFlags::MOUNT_ATTR_RELATIME,
+        "nodev" => MountAttrFlags::MOUNT_ATTR_NODEV,
+        "nosuid" => MountAttrFlags::MOUNT_ATTR_NOSUID,
+        "noexec" => MountAttrFlags::MOUNT_ATTR_NOEXEC,
+        _ => return None,
+    })
+}
+
+/// What the kernel wrote into the context, `<level> text` each; newest kernels only for some file
+/// systems, so it may be empty.
+fn messages(context: &OwnedFd) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut buffer = [0u8; 1024];
+    while let Ok(length @ 1..) = rustix::io::read(context, &mut buffer) {
+        found.push(String::from_utf8_lossy(&buffer[..length]).trim().to_string());
+    }
+    found
+}
+
+fn said_no(context: Option<&OwnedFd>, plan: &MountPlan, what: &str, errno: Errno) -> Failure {
+    let mut message = format!("the kernel refuses {what} of {} on {}: {errno}", plan.fstype, plan.source);
+    let told = context.map(messages).unwrap_or_default();
+    if !told.is_empty() {
+        message = format!("{message}: {}", told.join("; "));
+    }
+    let advice = match errno {
+        Errno::INVAL => "look into the kernel log for the option or superblock field that it did not take",
+        Errno::PERM | Errno::ACCESS => "run as root",
+        Errno::UCLEAN => "the file system is damaged: make it anew",
+        Errno::BUSY => "the device is in use by somebody else",
+        _ => "look into the kernel log",
+    };
+    Failure::failed(message, advice)
+}
+
+/// What the kernel says of a mount.
+fn facts(id: MountId, point: &Path) -> io::Result<Facts> {
+    let mounts = mountinfo::read()?;
+    let line = mounts.into_iter().find(|m| m.id == id.id && m.point == point);
+    let line = line.ok_or_else(|| io::Error::other("the mount is not in mountinfo"))?;
+    Ok(Facts::from([
+        ("mount_point".to_string(), json!(line.point)),
+        ("mount_options".to_string(), json!(line.options)),
+        ("super_options".to_string(), json!(line.super_options)),
+        ("fstype".to_string(), json!(line.fstype)),
+        ("source".to_string(), json!(line.source)),
+        ("device_number".to_string(), json!(line.device)),
+    ]))
+}
+
+impl Mounted {
+    /// Unmounts. While the kernel says busy it is tried again for a short time.
+    ///
+    /// # Errors
+    /// Who still holds it, or what the kernel said.
+    pub fn unmount(&self) -> Result<(), Failure> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let topmost = open(&self.point, flags, Mode::empty()).map_err(io::Error::from).and_then(MountId::of);
+        if !topmost.is_ok_and(|found| found.same(&self.id)) {
+            let message = format!("what is mounted on {} is not ours", self.point.display());
+            let advice = "find out who mounted over it, and unmount that";
+            return Err(Failure::new(Outcome::TeardownFailed, message, advice));
+        }
+        let mut last = Errno::BUSY;
+        let done = patience::until(BUSY, || match unmount(&self.point, UnmountFlags::NOFOLLOW) {
+            Ok(()) => true,
+            Err(errno) => {
+                last = errno;
+                errno != Errno::BUSY
+            }
+        });
+        match (done, last) {
+            // The flag ends the loop for success and for errors other than busy alike.
+            (true, Errno::BUSY) => Ok(()),
+            (false, _) => {
+                let holders = holders(&self.point);
+                let who =
+                    if holders.is_empty() { "nobody that can be seen".into() } else { holders.join(", ") };
+                let message = format!("{} stays busy, held by: {who}", self.point.display());
+                Err(Failure::new(
+                    Outcome::TeardownFailed,
+                    message,
+                    "end what holds it, then run `fsdyno clean`",
+                ))
+            }
+            (true, errno) => Err(Failure::io("cannot unmount", &self.point, &errno.into())),
+        }
+    }
+}
+
+/// Processes with something open, running or standing below `point`: `pid (name)`.
+fn holders(point: &Path) -> Vec<String> {
+    let below = |path: &Path| fs::read_link(path).is_ok_and(|target| target.starts_with(point));
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let found = all.filter_map(|process| {
+        let pid: u32 = process.file_name().to_str()?.parse().ok()?;
+        let folder = process.path();
+        let files = fs::read_dir(folder.join("fd")).into_iter().flatten().flatten();
+        let holds = ["cwd", "root", "exe"].iter().any(|link| below(&folder.join(link)))
+            || files.map(|f| f.path()).any(|f| below(&f));
+        let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+        holds.then(|| format!("{pid} ({})", name.trim()))
+    });
+    found.collect()
+}

@@ -1,0 +1,243 @@
+//! The rig: a host's lock, folders and mount namespace, and what outlives a trial (loop numbers,
+//! written backing files, claimed disks). There is one per agent and one per state folder.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fsdyno_spec::event::{Cleaned, Refusal};
+use fsdyno_spec::trial::{Backing, FileDevice, Stack};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+
+use crate::backing::BackingFile;
+use crate::clean;
+use crate::disk::Disk;
+use crate::failure::Refused;
+use crate::folder;
+use crate::identity::nonce;
+use crate::ledger::{Entry, Ledger};
+use crate::loopdev;
+use crate::trial::TrialStack;
+
+/// Where a rig keeps its things, and what it may destroy.
+#[derive(Clone, Debug, Default)]
+pub struct RigOptions {
+    /// Ledgers, the lock, and the record of file systems of ours on real disks.
+    pub state: PathBuf,
+    /// Mount points, and backing files that name no folder of their own.
+    pub work: PathBuf,
+    /// Links below /dev/disk/by-id of disks whose contents may be lost.
+    pub destroy: Vec<PathBuf>,
+}
+
+/// A host that trials run on, one at a time.
+#[derive(Debug)]
+pub struct Rig {
+    pub(crate) options: RigOptions,
+    pub(crate) root: bool,
+    pub(crate) ledger: Ledger,
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) disks: BTreeMap<PathBuf, Disk>,
+    cleaned: Cleaned,
+    numbers: Vec<u32>,
+    free_numbers: Vec<u32>,
+    written: BTreeMap<(PathBuf, u64), Vec<BackingFile>>,
+    /// Last, so that it is let go when everything else is gone.
+    _lock: File,
+}
+
+impl Rig {
+    /// Takes the rig: its lock, its folders, a mount namespace of its own (the calling thread's and
+    /// that of threads it starts later, so call it first), and undoes what dead agents left.
+    ///
+    /// # Errors
+    /// `Busy` if another agent has it; `Environment` if the folders cannot be used.
+    pub fn open(options: RigOptions) -> Result<Self, Refused> {
+        let state = &options.state;
+        folder::own(state)?;
+        folder::own(&options.work)?;
+        folder::own(&ledgers(state))?;
+        let lock = lock(state)?;
+        let options = RigOptions {
+            state: canonical(state)?,
+            work: canonical(&options.work)?,
+            destroy: options.destroy.clone(),
+        };
+        let root = rustix::process::geteuid().is_root();
+        if root {
+            private_mounts().map_err(|errno| {
+                let message = format!("cannot make a mount namespace: {errno}");
+                Refused::new(
+                    Refusal::NoRoot,
+                    message,
+                    "give the agent CAP_SYS_ADMIN, or run it outside the container",
+                )
+            })?;
+        }
+        clean::unfinished(&ledgers(&options.state));
+        let cleaned = clean::clean(&options.state);
+        let fail = |error: io::Error| Refused::io("cannot write the ledger in", &options.state, &error);
+        let name = format!("rig-{}", nonce().map_err(fail)?);
+        let ledger = Ledger::create(&ledgers(&options.state), &name).map_err(fail)?;
+        Ok(Self {
+            options,
+            root,
+            ledger,
+            stop: Arc::default(),
+            disks: BTreeMap::new(),
+            cleaned,
+            numbers: Vec::new(),
+            free_numbers: Vec::new(),
+            written: BTreeMap::new(),
+            _lock: lock,
+        })
+    }
+
+    /// What dead agents had left, and what became of it.
+    #[must_use]
+    pub fn cleaned(&self) -> &Cleaned {
+        &self.cleaned
+    }
+
+    /// A flag that ends long work of the rig's own (filling backing files) when somebody sets it.
+    pub fn stop_on(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = stop;
+    }
+
+    /// Begins a trial: its ledger exists, nothing else does.
+    ///
+    /// # Errors
+    /// `BadRequest` for an identifier that cannot be a file name or was used before; `NoRoot` for a
+    /// stack of devices without root.
+    pub fn begin(&mut self, trial: &str, stack: &Stack) -> Result<TrialStack<'_>, Refused> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if trial.is_empty() || trial.len() > 64 || !trial.chars().all(plain) {
+            let message = format!("`{trial}` cannot name a trial");
+            return Err(Refused::new(Refusal::BadRequest, message, "use a UUID"));
+        }
+        if !self.root && stack.directory.is_none() {
+            return Err(Refused::new(
+                Refusal::NoRoot,
+                "making devices and mounting needs root",
+                "run as root, or measure in an existing directory (`fsdyno bench DIR`)",
+            ));
+        }
+        let folder = ledgers(&self.options.state);
+        let name = format!("trial-{trial}");
+        let ledger = Ledger::create(&folder, &name)
+            .map_err(|e| Refused::io("cannot make a ledger in", &folder, &e))?;
+        Ok(TrialStack::new(self, ledger, trial, stack.clone()))
+    }
+
+    /// A loop number that nobody else's attributes are on; given back by [`Rig::give_number`].
+    pub(crate) fn take_number(&mut self) -> io::Result<u32> {
+        if let Some(number) = self.free_numbers.pop() {
+            return Ok(number);
+        }
+        let number = loopdev::add()?;
+        self.numbers.push(number);
+        self.ledger.record(&Entry::LoopNumber { number })?;
+        Ok(number)
+    }
+
+    pub(crate) fn give_number(&mut self, number: u32) {
+        self.free_numbers.push(number);
+    }
+
+    /// A number was bound by somebody else first: it is theirs now.
+    pub(crate) fn forget_number(&mut self, number: u32) {
+        self.numbers.retain(|&n| n != number);
+    }
+
+    /// A backing file for a device, and whether an earlier trial used it.
+    pub(crate) fn take_file(
+        &mut self,
+        device: &FileDevice,
+        progress: &mut dyn FnMut(&str, f64),
+    ) -> Result<(BackingFile, bool), Refused> {
+        let folder = match &device.folder {
+            Some(folder) => folder::offered(folder)?,
+            None => self.options.work.clone(),
+        };
+        let kept = self.written.entry((folder.clone(), device.size.0)).or_default();
+        if device.backing == Backing::Written {
+            // One that something punched in spite of all is not the same file any more.
+            kept.retain(|file| file.allocated().is_ok_and(|allocated| allocated >= file.size));
+            if !kept.is_empty() {
+                return Ok((kept.remove(0), true));
+            }
+        }
+        let (size, backing) = (device.size.0, device.backing);
+        let file = BackingFile::make(&mut self.ledger, &folder, size, backing, &self.stop, progress)?;
+        Ok((file, false))
+    }
+
+    pub(crate) fn give_file(&mut self, file: BackingFile) {
+        if file.backing == Backing::Written {
+            self.written.entry((file.folder.clone(), file.size)).or_default().push(file);
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.written.clear();
+        self.disks.clear();
+        let mut whole = true;
+        for &number in &self.numbers {
+            whole &= clean::remove_number(number);
+        }
+        if whole {
+            // The file outlives a failure to remove it; the next agent finds nothing to undo in it.
+            let _ = self.ledger.discard();
+        }
+    }
+}
+
+pub(crate) fn ledgers(state: &Path) -> PathBuf {
+    state.join("ledger")
+}
+
+fn canonical(path: &Path) -> Result<PathBuf, Refused> {
+    fs::canonicalize(path).map_err(|error| Refused::io("cannot resolve", path, &error))
+}
+
+/// Takes `<state>/rig.lock`, which names its holder.
+fn lock(state: &Path) -> Result<File, Refused> {
+    let path = state.join("rig.lock");
+    let fail = |error: io::Error| Refused::io("cannot lock", &path, &error);
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let mut file = open.map_err(fail)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            let holder = fs::read_to_string(&path).unwrap_or_default();
+            let holder = holder.trim();
+            return Err(Refused::new(
+                Refusal::Busy,
+                format!("another agent (pid {holder}) measures on this rig"),
+                "wait until its campaign ends, or stop it: two at once would disturb each other",
+            ));
+        }
+        Err(errno) => return Err(fail(errno.into())),
+    }
+    file.set_len(0).map_err(fail)?;
+    writeln!(file, "{}", std::process::id()).map_err(fail)?;
+    Ok(file)
+}
+
+/// Moves this thread to a mount namespace of its own, which sees the host's later mounts but shows
+/// it none of ours. When the last thread in it dies, its mounts go.
+fn private_mounts() -> Result<(), Errno> {
+    // SAFETY: only the mount namespace (and with it root and working directory) is unshared, no
+    // descriptor table.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+    mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+}

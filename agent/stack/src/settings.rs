@@ -1,0 +1,194 @@
+//! Kernel settings of a queue and of a file system's read-ahead: set, read back, and proved by
+//! what they change. A setting that the kernel did not take is an error that says what it took.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use fsdyno_spec::trial::{Settings, WriteCache};
+use fsdyno_spec::units::Bytes;
+use rustix::fs::{major, minor};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::sysfs::{self, BlockDevice};
+
+/// Facts by name.
+pub type Facts = BTreeMap<String, Value>;
+
+/// What a loop device's queue is put to before each trial: the kernel's own defaults of a fresh
+/// one, except that discards end at it. The order matters: a scheduler brings its own depth.
+pub const LOOP_DEFAULTS: [(&str, &str); 9] = [
+    ("scheduler", "none"),
+    ("nr_requests", "128"),
+    ("nomerges", "0"),
+    ("rq_affinity", "1"),
+    ("add_random", "0"),
+    ("iostats", "1"),
+    ("read_ahead_kb", "128"),
+    ("write_cache", "write back"),
+    // A discard would punch the backing file: its blocks would be allocated anew within the trial.
+    // The driver then refuses to zero by punching, too.
+    ("discard_max_bytes", "0"),
+];
+
+/// What a real disk's queue must have whatever the host set: without them counters lie.
+pub const DISK_NEEDS: [(&str, &str); 2] = [("iostats", "1"), ("nomerges", "0")];
+
+/// What of a real disk's queue a trial may change, and the next one must find as the first did.
+pub const DISK_KEEPS: [&str; 6] =
+    ["scheduler", "nr_requests", "nomerges", "iostats", "read_ahead_kb", "write_cache"];
+
+/// Value of an attribute; of a choice in brackets, the chosen one.
+///
+/// # Errors
+/// Of sysfs.
+pub fn get(disk: &str, attribute: &str) -> io::Result<String> {
+    let text = sysfs::text(&sysfs::queue(disk).join(attribute))?;
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
+    Ok(chosen.unwrap_or(&text).to_string())
+}
+
+/// Sets an attribute and reads it back.
+///
+/// # Errors
+/// If the kernel refuses, or takes something else.
+pub fn put(disk: &str, attribute: &str, value: &str) -> Result<(), Failure> {
+    let path = sysfs::queue(disk).join(attribute);
+    let shown = format!("{attribute} of {disk}");
+    let problem = match fs::write(&path, value) {
+        Ok(()) => match get(disk, attribute) {
+            Ok(taken) if taken == value => return Ok(()),
+            Ok(taken) => format!("the kernel took `{taken}` for {shown} instead of `{value}`"),
+            Err(error) => format!("{shown} cannot be read back: {error}"),
+        },
+        Err(error) => format!("the kernel refuses `{value}` for {shown}: {error}"),
+    };
+    let choices = sysfs::text(&path).unwrap_or_default();
+    let advice = match attribute {
+        "scheduler" => format!("choose one of: {}", choices.replace(['[', ']'], "")),
+        "write_cache" => "a device without a volatile cache is always `write through`".to_string(),
+        _ => format!("this kernel has `{choices}` there"),
+    };
+    Err(Failure::failed(problem, advice))
+}
+
+/// Sets what differs; attributes that this kernel's queue does not have are left out.
+///
+/// # Errors
+/// As [`put`].
+pub fn assert_all(disk: &str, wanted: &[(&str, &str)]) -> Result<(), Failure> {
+    for (attribute, value) in wanted {
+        match get(disk, attribute) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(found) if found == *value => {}
+            _ => put(disk, attribute, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// All readable attributes of a queue that matter to a measurement.
+#[must_use]
+pub fn queue_facts(disk: &str) -> Facts {
+    let names = LOOP_DEFAULTS.iter().map(|(name, _)| *name);
+    let more = ["rotational", "physical_block_size", "max_sectors_kb", "wbt_lat_usec", "fua"];
+    names.chain(more).filter_map(|name| Some((name.to_string(), json!(get(disk, name).ok()?)))).collect()
+}
+
+/// Flushes that one `fsync` of the raw device sends: with `write back` at least one, with `write
+/// through` none. It writes nothing. None where flushes are not counted (a queue without requests).
+///
+/// # Errors
+/// Of the device.
+pub fn flushes_per_fsync(device: &BlockDevice) -> io::Result<Option<u64>> {
+    let disk = device.disk();
+    let Ok(before) = sysfs::flushes(&disk) else { return Ok(None) };
+    File::open(&device.path)?.sync_all()?;
+    Ok(Some(sysfs::flushes(&disk)?.saturating_sub(before)))
+}
+
+/// Puts the device's cache mode and proves it.
+///
+/// # Errors
+/// If the kernel does not take it, or its effect is not seen.
+pub fn write_cache(device: &BlockDevice, mode: WriteCache) -> Result<Facts, Failure> {
+    let (name, flushes) = match mode {
+        WriteCache::WriteBack => ("write back", true),
+        WriteCache::WriteThrough => ("write through", false),
+    };
+    put(&device.disk(), "write_cache", name)?;
+    let seen = flushes_per_fsync(device).map_err(|e| Failure::io("cannot flush", &device.path, &e))?;
+    if seen.is_some_and(|count| (count > 0) != flushes) {
+        let count = seen.unwrap_or_default();
+        let message = format!("{} is `{name}`, but an fsync sent {count} flushes to it", device.kernel_name);
+        return Err(Failure::failed(message, "leave `write_cache` out for this device"));
+    }
+    Ok(Facts::from([
+        ("write_cache".to_string(), json!(name)),
+        ("flushes_per_fsync".to_string(), json!(seen)),
+    ]))
+}
+
+/// Names of all backing-device infos.
+#[must_use]
+pub fn all_bdi() -> BTreeSet<String> {
+    sysfs::names_in(Path::new("/sys/class/bdi")).into_iter().collect()
+}
+
+/// The read-ahead attribute of the file system just mounted at `path`: that of its own
+/// backing-device info. Most share the block device's; one that has its own registers it, named by
+/// its type and a running number, while it is mounted, so it is the one that was not there `before`.
+/// None for file systems in memory.
+#[must_use]
+pub fn read_ahead_of(path: &Path, fstype: &str, before: &BTreeSet<String>) -> Option<PathBuf> {
+    let dev = fs::metadata(path).ok()?.dev();
+    let by = |name: &str| Path::new("/sys/class/bdi").join(name).join("read_ahead_kb");
+    let shared = by(&format!("{}:{}", major(dev), minor(dev)));
+    if shared.exists() {
+        return Some(shared);
+    }
+    let prefix = format!("{fstype}-");
+    let mut own = all_bdi().into_iter().filter(|name| name.starts_with(&prefix) && !before.contains(name));
+    match (own.next(), own.next()) {
+        (Some(name), None) => Some(by(&name)),
+        _ => None,
+    }
+}
+
+/// Sets a read-ahead attribute and reads it back.
+///
+/// # Errors
+/// If the kernel does not take it.
+pub fn read_ahead(attribute: &Path, wanted: Bytes) -> Result<Facts, Failure> {
+    let advice = "give read-ahead as a multiple of 4 KiB";
+    let failed = |error: io::Error| Failure::failed(format!("read-ahead of {wanted}: {error}"), advice);
+    fs::write(attribute, (wanted.0 / 1024).to_string()).map_err(failed)?;
+    let taken = sysfs::number(attribute).map_err(failed)? * 1024;
+    if taken != wanted.0 {
+        let message = format!("the kernel took a read-ahead of {} instead of {wanted}", Bytes(taken));
+        return Err(Failure::failed(message, advice));
+    }
+    Ok(Facts::from([
+        ("read_ahead".to_string(), json!(taken)),
+        ("read_ahead_layer".to_string(), json!(attribute.to_string_lossy())),
+    ]))
+}
+
+/// Puts scheduler and cache mode of the device's queue.
+///
+/// # Errors
+/// If the kernel does not take one.
+pub fn apply_queue(device: &BlockDevice, settings: &Settings) -> Result<Facts, Failure> {
+    let mut facts = Facts::new();
+    if let Some(scheduler) = &settings.scheduler {
+        put(&device.disk(), "scheduler", scheduler)?;
+        facts.insert("scheduler".into(), json!(scheduler));
+    }
+    if let Some(mode) = settings.write_cache {
+        facts.extend(write_cache(device, mode)?);
+    }
+    Ok(facts)
+}
