@@ -71,8 +71,8 @@ class Axes:
             label = " ".join(f"{'.'.join(k)}={label_of(v)}" for k, v, _ in _leaves(given, path))
             return Value(label, label, ((steps, dict(given), path),), bundle=False)
         name = given["name"]
-        if isinstance(name, bool) or not isinstance(name, str | int | float) or name == "":
-            self.note((*path, "name"), f"expected a string or a number, not {quote(name)}")
+        if not isinstance(name, str | int | float) or name == "":
+            self.note((*path, "name"), f"expected a word, a number, true or false, not {quote(name)}")
             return None
         rest = {k: v for k, v in given.items() if k != "name"}
         settings = tuple((inner, value, where) for inner, value, where in _leaves(rest, path))
