@@ -16,6 +16,9 @@ from fsdyno.units import show_bytes
 Survey = dict[str, Any]
 Reason = dict[str, str]
 
+AUTO = "auto"
+DIRECTORY = "directory"
+
 
 def unsupported(plan: Plan, survey: Survey) -> dict[int, Reason]:
     """Cell index -> why it cannot run here. Raises `UserError` if none can."""
@@ -31,7 +34,7 @@ def check_space(plan: Plan, left_out: dict[int, Reason], survey: Survey) -> None
     directories = {
         str(cell.spec["stack"]["directory"])
         for cell in plan.cells
-        if cell.index not in left_out and cell.spec.get("stack", {}).get("directory")
+        if cell.index not in left_out and in_directory(cell)
     }
     if not directories and folders.get("problem"):
         problem = folders["problem"]
@@ -59,24 +62,36 @@ def sentence(reason: Reason | None) -> str:
     return f"{reason['message']} ({advice})" if advice else reason["message"]
 
 
+def in_directory(cell: Cell) -> bool:
+    """Whether a cell works in an existing directory, for which no stack is built."""
+    return bool((cell.spec.get("stack") or {}).get("directory"))
+
+
 def _why_not(plan: Plan, cell: Cell, survey: Survey) -> Reason | None:
-    place = survey["places"].get(plan.place)
-    if place is None:
-        return {"message": f"this agent knows no place {plan.place!r}"}
+    if in_directory(cell):
+        return _unable(survey["places"].get(DIRECTORY), "this agent does not work in directories")
     wanted = (cell.spec.get("filesystem") or {}).get("type")
-    if wanted is None:
-        return None if place["able"] else _reason(place)
     found = next((fs for fs in survey["filesystems"] if fs["name"] == wanted), None)
     if found is None:
         return {"message": f"this agent knows no file system {wanted!r}"}
-    here = found["places"].get(plan.place)
-    if here is None:
-        return {"message": f"{wanted} does not run in place {plan.place!r}"}
-    if not here["able"]:
-        return _reason(here)
-    if not place["able"]:
-        return _reason(place)
-    return _missing_tool(cell, found["tools"], survey["tools"])
+    places = found["places"] if plan.place == AUTO else {plan.place: found["places"].get(plan.place)}
+    reasons = []
+    for place, ability in places.items():
+        if place == DIRECTORY:
+            continue
+        no = f"{wanted} does not run in place {place!r}"
+        why = _unable(ability, no) or _unable(survey["places"].get(place), no)
+        if why is None:
+            return _missing_tool(cell, found["tools"], survey["tools"])
+        reasons.append(why)
+    return reasons[0] if reasons else {"message": f"{wanted} runs nowhere on this machine"}
+
+
+def _unable(ability: dict[str, Any] | None, otherwise: str) -> Reason | None:
+    """Why not, or None if able; `otherwise` where the survey says nothing at all."""
+    if ability is None:
+        return {"message": otherwise}
+    return None if ability["able"] else ability.get("reason") or {"message": otherwise}
 
 
 def _missing_tool(cell: Cell, needed: dict[str, str], tools: dict[str, Any]) -> Reason | None:
@@ -90,10 +105,6 @@ def _missing_tool(cell: Cell, needed: dict[str, str], tools: dict[str, Any]) -> 
                 "advice": f"install the package {tool['package']}",
             }
     return None
-
-
-def _reason(ability: dict[str, Any]) -> Reason:
-    return ability.get("reason") or {"message": "this machine cannot"}
 
 
 def _nothing_to_run(plan: Plan, reasons: dict[int, Reason]) -> UserError:

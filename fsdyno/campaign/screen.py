@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fsdyno.campaign.progress import Header, Step
+from fsdyno.campaign.run import Outcome
+from fsdyno.errors import Exit
 from fsdyno.rig import Event
+from fsdyno.store import DEFAULT_PATH
 from fsdyno.units import show_bytes, show_seconds
 
 if TYPE_CHECKING:
@@ -161,3 +166,21 @@ def choose(console: Console, *, quiet: bool) -> Quiet:
     if quiet:
         return Quiet(console)
     return Screen(console) if console.is_terminal else Plain(console)
+
+
+def farewell(outcome: Outcome, plan: Path | None, store: Path) -> list[str]:
+    """The lines after the answer: what went wrong, how to go on. None if all is well."""
+    lines = []
+    bad = {WORDS.get(k, k): n for k, n in outcome.counts.items() if k != "ok"}
+    if bad:
+        lines.append("trials not ok: " + ", ".join(f"{n} {word}" for word, n in bad.items()))
+    if outcome.why:
+        lines.append(f"stopped: {outcome.why}")
+    if outcome.exit == Exit.TEARDOWN:
+        lines.append(
+            "this rig needs a person: run `fsdyno clean`; if that fails, a reboot undoes it for certain"
+        )
+    if outcome.status != "complete" and plan is not None:
+        where = "" if str(store) == DEFAULT_PATH else f" --store {shlex.quote(str(store))}"
+        lines.append(f"go on with: fsdyno run {shlex.quote(str(plan))}{where} --resume")
+    return lines

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fsdyno.campaign.abilities import AUTO, DIRECTORY, in_directory
 from fsdyno.plan import Plan
+
+NATIVE = "native"
 
 
 def where(plan: Plan, survey: dict[str, Any], hello: dict[str, Any]) -> dict[str, Any]:
@@ -21,12 +24,19 @@ def where(plan: Plan, survey: dict[str, Any], hello: dict[str, Any]) -> dict[str
         "cpu": host["cpu"],
         "cpus": host["cpus"],
         "hypervisor": host.get("hypervisor"),
-        "place": plan.place,
+        "place": _places(plan),
         "work_filesystem": survey["folders"]["filesystem"],
         "agent": hello["version"],
         "engine": hello["engine"],
         "tools": {name: tools[name].get("version") for name in sorted(used & tools.keys())},
     }
+
+
+def _places(plan: Plan) -> str:
+    """Where the trials run, as far as the plan decides it."""
+    if all(in_directory(cell) for cell in plan.cells):
+        return DIRECTORY
+    return NATIVE if plan.place == AUTO else plan.place
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:
