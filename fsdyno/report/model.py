@@ -1,0 +1,216 @@
+"""A report as plain values: everything that the exporters show, and nothing that they must work out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fsdyno.stats.ratio import Ratio
+
+Point = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell: one row of the answer."""
+
+    index: int
+    name: str
+    label: dict[str, str]
+    what: str
+    driver: str | None  # the kernel driver that really served it
+    limit: bool  # no device under it: it shows the machine, and is not ranked
+    reference: bool
+    trials: int
+    outcomes: dict[str, int]
+    suspects: int  # trials with doubts
+    excluded: str | None  # outcome, where the survey said no
+    reasons: list[str]  # why it was left out, or why trials were not ok
+
+    @property
+    def title(self) -> str:
+        """Its name, with the driver where that is another one."""
+        return f"{self.name} ({self.remark})" if self.foreign_driver else self.name
+
+    @property
+    def foreign_driver(self) -> bool:
+        """Whether another driver served it than its name says."""
+        return bool(self.driver) and self.driver not in self.name.split()
+
+    @property
+    def remark(self) -> str:
+        """What must be known to read its numbers."""
+        if self.limit:
+            return "no disk"
+        return f"{self.driver} driver" if self.foreign_driver else ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One metric of one phase at one point."""
+
+    phase: str
+    kind: str
+    load: str | None
+    point: Point
+    point_name: str  # empty outside a sweep
+    metric: str
+    unit: str
+    direction: str
+    headline: bool
+
+    @property
+    def title(self) -> str:
+        """Phase and point."""
+        return f"{self.phase} {self.point_name}".strip()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The numbers of one row in one column; `values` has one number per trial, in order of rounds."""
+
+    column: Column
+    cell: int
+    n: int
+    median: float
+    low: float | None
+    high: float | None
+    coverage: float | None
+    versus: str | None  # name of the reference cell
+    ratio: Ratio | None
+    values: list[float]
+    rounds: list[int]
+    trials: list[str]
+    suspect: list[bool]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A sentence that answers the plan's question for one column."""
+
+    column: Column
+    text: str
+    claimed: bool  # False for a pilot, or where nobody is clearly ahead
+    best: str  # name of the cell with the best median
+    ratio: Ratio | None  # of the best to `versus`
+    versus: str | None
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A kind of doubt with where it was met."""
+
+    doubt: str
+    trials: int
+    phases: list[str]
+    example: str
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Latencies of one operation, merged over trials; seconds. Percentiles that need more are absent."""
+
+    phase: str
+    point_name: str
+    cell: int
+    op: str
+    count: int
+    mean: float
+    percentiles: dict[str, float]
+    longest: float
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Work per interval in the trial that is nearest to the median."""
+
+    phase: str
+    point_name: str
+    cell: int
+    trial: str
+    interval: float  # s
+    operations: list[int]
+    bytes: list[int]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one trial of a cell read back and ran: by phase, in order."""
+
+    cell: int
+    trial: str
+    facts: list[tuple[str, dict[str, Any]]]
+    tools: list[dict[str, Any]]  # phase, argv, version, exit, meaning, wall
+    shell: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of the kernel log that came during a trial."""
+
+    cell: int
+    round: int
+    phase: str
+    line: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything there is to say about a campaign, at the depth that was asked for."""
+
+    store: str
+    id: str
+    name: str
+    question: str
+    status: str
+    source: str
+    origin: str
+    plan_text: str
+    version: str
+    seed: int
+    started: float
+    ended: float | None
+    rounds: int
+    complete_rounds: int
+    reference: dict[str, Any]
+    where: dict[str, Any]
+    where_hash: str
+    hello: dict[str, Any] | None
+    survey: dict[str, Any]
+    definitions: dict[str, str]  # metric -> definition
+    rows: list[Row]
+    columns: list[Column]
+    entries: list[Entry]
+    answers: list[Answer]
+    doubts: list[Doubt]
+    tool_share: dict[str, float]  # phase -> largest median share over cells
+    latencies: list[Latency] = field(default_factory=list)
+    traces: list[Trace] = field(default_factory=list)
+    evidence: list[Evidence] = field(default_factory=list)
+    kernel_log: list[LogLine] = field(default_factory=list)
+
+    @property
+    def pilot(self) -> bool:
+        """Fewer rounds than a verdict needs."""
+        from fsdyno.stats.leading import ENOUGH_ROUNDS
+
+        return self.complete_rounds < ENOUGH_ROUNDS
+
+    def entry(self, column: Column, cell: int) -> Entry | None:
+        """The numbers of a row in a column."""
+        return self._by_place.get((id(column), cell))
+
+    @property
+    def _by_place(self) -> dict[tuple[int, int], Entry]:
+        cached = self.__dict__.get("_places")
+        if cached is None:
+            cached = {(id(entry.column), entry.cell): entry for entry in self.entries}
+            object.__setattr__(self, "_places", cached)
+        places: dict[tuple[int, int], Entry] = cached
+        return places
+
+    def of(self, column: Column) -> list[tuple[Row, Entry]]:
+        """The rows that have numbers in a column."""
+        found = [(row, self.entry(column, row.index)) for row in self.rows]
+        return [(row, entry) for row, entry in found if entry is not None]

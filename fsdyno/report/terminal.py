@@ -1,0 +1,222 @@
+"""The report on a terminal: the answer in sentences, then a table that fits the screen.
+
+One matrix shows every file system in every phase, headline metric and ratio; `--phase` or `--metric`
+show one at a time with intervals. Nothing is wider than the terminal.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from fsdyno.report.answer import summary
+from fsdyno.report.model import Column, Report, Row
+from fsdyno.report.numbers import (
+    ARROWS,
+    interval,
+    ratio_interval,
+    scale_for,
+    spread,
+    three_digits,
+    times,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_COLUMN = 10  # characters that `12.3 ±4%` needs, with the space between columns
+_WIDEST_NAME = 28
+_ANSWERED = ("workload", "mkfs", "check")  # kinds of phases that a sentence is worth; the table has all
+_BETTER, _WORSE = "green", "red"
+
+
+def render(report: Report, console: Console, *, detail: bool = False) -> None:
+    """Prints the report; `detail` prints a table per column with intervals instead of the matrix."""
+    _head(report, console)
+    shown = [a for a in report.answers if detail or (a.column.headline and a.column.kind in _ANSWERED)]
+    for sentence, claimed in summary(shown):
+        console.print(sentence, style="bold" if claimed else None, highlight=False)
+    console.print()
+    if detail:
+        for column in report.columns:
+            console.print(_detail(report, column))
+    else:
+        for panel in _panels(report, console.width):
+            console.print(_matrix(report, panel))
+            console.print()
+    _foot(report, console, detail)
+
+
+def text(report: Report, width: int = 80) -> str:
+    """The report as plain text."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    render(report, Console(file=out, width=width, color_system=None, force_terminal=False))
+    return out.getvalue()
+
+
+def _head(report: Report, console: Console) -> None:
+    console.print(report.question, style="bold", highlight=False)
+    rounds = f"{report.complete_rounds} of {report.rounds} rounds"
+    state = "" if report.status == "complete" else f", {report.status}"
+    console.print(
+        f"campaign {report.id[:8]}, {rounds}{state}, seed {report.seed}", style="dim", highlight=False
+    )
+    console.print()
+
+
+def _panels(report: Report, width: int) -> list[list[Column]]:
+    """Columns side by side: loads first, then the other steps; a swept phase has its own panel."""
+    headlines = [c for c in report.columns if c.headline] or report.columns
+    swept = {c.phase for c in headlines if c.point}
+    plain = [c for c in headlines if c.phase not in swept]
+    groups = [[c for c in plain if c.kind == "workload"], [c for c in plain if c.kind != "workload"]]
+    groups += [
+        [c for c in headlines if c.phase == phase]
+        for phase in dict.fromkeys(c.phase for c in headlines)
+        if phase in swept
+    ]
+    first = _name_width(report)
+    each = max(1, (width - first) // _COLUMN)
+    return [group[i : i + each] for group in groups for i in range(0, len(group), each)]
+
+
+def _name_width(report: Report) -> int:
+    names = [len(row.name) + 2 * bool(row.suspects) for row in report.rows if not row.excluded]
+    remarks = [len(row.remark) for row in report.rows if not row.excluded]
+    return min(_WIDEST_NAME, max(names + remarks, default=0)) + 1
+
+
+def _table() -> Table:
+    from rich.table import Table
+
+    return Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
+
+
+def _matrix(report: Report, columns: list[Column]) -> Table:
+    table = _table()
+    swept = bool(columns[0].point)
+    table.add_column(
+        f"{columns[0].phase}\n" if swept else "\n", no_wrap=False, max_width=_name_width(report) - 1
+    )
+    scales = []
+    for column in columns:
+        scale = scale_for([entry.median for _, entry in report.of(column)], column.unit)
+        scales.append(scale)
+        title = column.point_name if swept else column.phase
+        table.add_column(
+            f"{title}\n[dim]{scale.unit} {ARROWS[column.direction]}[/dim]",
+            justify="right",
+            min_width=_COLUMN - 1,
+        )
+    for row in sorted((row for row in report.rows if not row.excluded), key=lambda row: row.limit):
+        first, second = [_name(row)], [f"[dim]{row.remark}[/dim]" if row.remark else ""]
+        for column, scale in zip(columns, scales, strict=True):
+            entry = report.entry(column, row.index)
+            if entry is None:
+                first.append("[dim]–[/dim]")
+                second.append("")
+                continue
+            first.append(
+                f"{scale.text(entry.median)}[dim]{_padded(spread(entry.median, entry.low, entry.high))}[/dim]"
+            )
+            if entry.ratio is None:
+                second.append("[dim]1[/dim]" + " " * 5 if row.reference else "")
+            else:
+                ratio = entry.ratio
+                second.append(
+                    f"{_coloured(times(ratio), column, ratio.value, ratio.apart)}"
+                    f"[dim]{_padded(spread(ratio.value, ratio.low, ratio.high))}[/dim]"
+                )
+        table.add_row(*first)
+        if any(second):
+            table.add_row(*second)
+    return table
+
+
+def _padded(text: str) -> str:
+    return f" {text:<4}" if text else ""
+
+
+def _name(row: Row) -> str:
+    return f"{row.name} [yellow]![/yellow]" if row.suspects else row.name
+
+
+def _title(row: Row) -> str:
+    return f"{row.title} [yellow]![/yellow]" if row.suspects else row.title
+
+
+def _coloured(text: str, column: Column, ratio: float, apart: bool) -> str:
+    if not apart or column.direction == "neither":
+        return text
+    better = (ratio > 1) == (column.direction == "higher")
+    return f"[{_BETTER if better else _WORSE}]{text}[/]"
+
+
+def _detail(report: Report, column: Column) -> Table:
+    found = report.of(column)
+    scale = scale_for([value for _, entry in found for value in entry.values], column.unit)
+    table = _table()
+    arrow = {"higher": ", more is better", "lower": ", less is better", "neither": ""}[column.direction]
+    table.title = f"{column.title}: {column.metric} in {scale.unit or '1'}{arrow}"
+    table.title_justify = "left"
+    table.add_column("")
+    for head in ("n", "median", "95 % interval", "ratio", "95 % interval", "robust"):
+        table.add_column(head, justify="right")
+    for row, entry in found:
+        cells = [_title(row), str(entry.n), scale.text(entry.median), interval(entry.low, entry.high, scale)]
+        ratio = entry.ratio
+        if ratio is None:
+            cells += ["1" if row.reference else "–", "", ""]
+        else:
+            mark = " ?" if ratio.disputed else ""
+            robust = "–" if ratio.robust is None else f"{three_digits(ratio.robust)}{mark}"
+            cells += [
+                _coloured(times(ratio), column, ratio.value, ratio.apart),
+                ratio_interval(ratio),
+                robust,
+            ]
+        table.add_row(*cells)
+    table.caption = " "
+    return table
+
+
+def _foot(report: Report, console: Console, detail: bool) -> None:
+    say = console.print
+    for row in report.rows:
+        if row.excluded:
+            say(
+                f"{row.name}: not measured, {row.excluded.replace('_', ' ')}: {'; '.join(row.reasons)}",
+                highlight=False,
+            )
+        bad = {k: v for k, v in row.outcomes.items() if k != "ok"}
+        if bad:
+            what = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in bad.items())
+            why = f": {'; '.join(row.reasons)}" if row.reasons else ""
+            say(f"{row.name}: {what} of {row.trials} trials{why}", style="red", highlight=False)
+    total = sum(row.trials for row in report.rows)
+    for doubt in report.doubts:
+        where = f" in {', '.join(doubt.phases)}" if doubt.phases else ""
+        kind = doubt.doubt.replace("_", " ")
+        say(
+            f"! {kind}: {doubt.trials} of {total} trials{where}; e.g. {doubt.example}",
+            style="yellow",
+            highlight=False,
+        )
+    reference = ", ".join(str(v) for v in report.reference.values())
+    lines = []
+    if not detail:
+        lines.append("median ± the wider side of its 95 % interval; ↑ more is better, ↓ less")
+        if reference:
+            lines.append(f"×: ratio to {reference}, paired by round; coloured where its interval excludes 1")
+    elif reference:
+        lines.append(f"ratio to {reference}, paired by round; ?: the robust estimate disagrees")
+    if report.tool_share:
+        phase, share = max(report.tool_share.items(), key=lambda item: item[1])
+        lines.append(f"fsdyno's own cost: at most {100 * share:.2g} % of the time ({phase})")
+    if report.pilot:
+        lines.append("fewer than 6 rounds: a pilot, without verdicts")
+    for line in lines:
+        say(line, style="dim", highlight=False)
