@@ -292,7 +292,7 @@ fn undo_superblock(state: &Path, link: &Path, size: u64, serial: Option<&String>
     let Ok(device) = safety::resolve(link) else {
         return Fate::Left(format!("{shown}, with a file system of ours, is not connected"));
     };
-    if device.size != size || disk::serial(&device).as_ref() != serial {
+    if device.size.0 != size || disk::serial(&device).as_ref() != serial {
         return Fate::Left(format!("{shown} is another disk now"));
     }
     wipe_ours(state, &device, uuid).unwrap_or_else(|why| Fate::Left(format!("{shown}: {why}")))
@@ -310,6 +310,6 @@ fn wipe_ours(state: &Path, device: &BlockDevice, uuid: &str) -> Result<Fate, Str
             && disk::owned(state).iter().any(|o| o.uuid.eq_ignore_ascii_case(uuid))
     };
     safety::blank_or_ours(&device.path, &found, ours).map_err(|refused| refused.to_string())?;
-    wipe_signatures(&file, device.size).map_err(|error| error.to_string())?;
+    wipe_signatures(&file, device.size.0).map_err(|error| error.to_string())?;
     Ok(Fate::Undone(format!("wiped our file system from {}", device.path.display())))
 }

@@ -121,7 +121,7 @@ impl Disk {
         })?;
         safety::blank_or_ours(link, &found, |uuid| {
             owned(state).iter().any(|o| {
-                o.uuid.eq_ignore_ascii_case(uuid) && o.size == disk.device.size && o.serial == disk.serial
+                o.uuid.eq_ignore_ascii_case(uuid) && o.size == disk.device.size.0 && o.serial == disk.serial
             })
         })?;
         Ok(disk)
@@ -180,7 +180,7 @@ impl Disk {
     pub fn reset(&self, ledger: &mut Ledger) -> Result<(), Failure> {
         let io = |error: io::Error| Failure::io("cannot prepare", &self.device.path, &error);
         let file = self.hold.as_ref().ok_or_else(|| io(io::ErrorKind::NotConnected.into()))?;
-        wipe_signatures(file, self.device.size).map_err(io)?;
+        wipe_signatures(file, self.device.size.0).map_err(io)?;
         let disk = self.device.disk();
         for (attribute, old) in &self.found {
             ledger
@@ -211,7 +211,7 @@ impl Disk {
     /// # Errors
     /// Of the state folder; then mkfs must not run.
     pub fn own(&self, uuid: &str, state: &Path, ledger: &mut Ledger) -> io::Result<()> {
-        let (size, serial) = (self.device.size, self.serial.clone());
+        let (size, serial) = (self.device.size.0, self.serial.clone());
         remember(state, &Owned { uuid: uuid.to_string(), size, serial: serial.clone() })?;
         let uuid = uuid.to_string();
         ledger.record(&Entry::Superblock { disk: self.link.clone(), size, serial, uuid })
@@ -226,7 +226,7 @@ impl Disk {
         let io = |error: io::Error| Failure::io("cannot wipe", &self.device.path, &error);
         wipe_signatures(
             self.hold.as_ref().ok_or_else(|| io(io::ErrorKind::NotConnected.into()))?,
-            self.device.size,
+            self.device.size.0,
         )
         .map_err(io)
     }

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use fsdyno_spec::units::Bytes;
 use rustix::fs::{major, minor};
 
 use crate::mountinfo;
@@ -17,10 +18,10 @@ pub struct BlockDevice {
     pub path: PathBuf,
     /// Kernel name, e.g. `loop3`, `sda1`.
     pub kernel_name: String,
-    /// Size in bytes.
-    pub size: u64,
-    /// Logical block size in bytes.
-    pub logical_block_size: u64,
+    /// Size.
+    pub size: Bytes,
+    /// Logical block size.
+    pub logical_block_size: Bytes,
     /// Whether we made it ourselves: only then may mkfs be forced.
     pub ours: bool,
 }
@@ -33,8 +34,8 @@ impl BlockDevice {
     pub fn open(path: &Path) -> io::Result<Self> {
         let meta = fs::metadata(path)?;
         let kernel_name = name_of(meta.rdev())?;
-        let size = number(&class(&kernel_name).join("size"))? * 512;
-        let logical_block_size = number(&queue(&kernel_name).join("logical_block_size"))?;
+        let size = Bytes(number(&class(&kernel_name).join("size"))? * 512);
+        let logical_block_size = Bytes(number(&queue(&kernel_name).join("logical_block_size"))?);
         Ok(Self { path: path.to_path_buf(), kernel_name, size, logical_block_size, ours: false })
     }
 

@@ -182,14 +182,14 @@ impl<'rig> TrialStack<'rig> {
         let ours = status.is_some_and(|s| s.token == token && s.dev == identity.dev && s.ino == identity.ino);
         let device = BlockDevice::open(&loopdev::path(number)).map_err(fail)?;
         let device = BlockDevice { ours: true, ..device };
-        if !ours || device.size != spec.size.0 || device.logical_block_size != block {
+        if !ours || device.size != spec.size || device.logical_block_size.0 != block {
             return Err(fail(io::Error::other("the kernel made another device than asked for")));
         }
         settings::assert_all(&device.kernel_name, &LOOP_DEFAULTS).map_err(refuse)?;
         let raw = loopdev::open_direct(&device.path).map_err(fail)?;
         let before = bound.backing.allocated().map_err(fail)?;
-        wipe_signatures(&raw, device.size).map_err(fail)?;
-        let passed = loopdev::discard(&raw, 0, device.size).is_ok();
+        wipe_signatures(&raw, device.size.0).map_err(fail)?;
+        let passed = loopdev::discard(&raw, 0, device.size.0).is_ok();
         let after = bound.backing.allocated().map_err(fail)?;
         if passed || after < before {
             return Err(fail(io::Error::other(
@@ -249,7 +249,7 @@ impl<'rig> TrialStack<'rig> {
         };
         disk.verify()?;
         disk.hold().map_err(|failure| Refused { refusal: Refusal::Unsafe, reason: failure.reason })?;
-        check_size(Bytes(disk.device.size), minimum)?;
+        check_size(disk.device.size, minimum)?;
         disk.reset(ledger).map_err(refuse)?;
         self.device = Some(disk.device.clone());
         Ok(Facts::from([
