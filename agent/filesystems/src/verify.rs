@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::options::{Kind, OptionRow, Rule, spell};
 
 /// Words of `mount -o` that are attributes of the mount, not parameters of the file system.
-pub const ATTRIBUTES: [&str; 8] =
-    ["noatime", "nodiratime", "relatime", "strictatime", "nodev", "nosuid", "noexec", "nosymfollow"];
+pub const ATTRIBUTES: [&str; 7] =
+    ["noatime", "nodiratime", "relatime", "strictatime", "nodev", "nosuid", "noexec"];
 
 /// The options that a line of mountinfo shows.
 #[derive(Debug)]

@@ -146,9 +146,7 @@ fn a_uuid_smuggled_in_by_extra_arguments_is_noticed() {
 fn a_damaged_file_system_fails_its_check() {
     use std::io::{Seek, SeekFrom, Write};
     // Structures that each checker must miss: the first inode tables (ext4), AG headers (xfs).
-    for (name, places, length) in
-        [("ext4", vec![8192], 4 << 20), ("xfs", vec![512, 1024], 512)]
-    {
+    for (name, places, length) in [("ext4", vec![8192], 4 << 20), ("xfs", vec![512, 1024], 512)] {
         let fs = row(name);
         let options = fs.options(&given(json!({}))).expect("no options");
         let Some(image) = make(fs, &options, Bytes::mib(300)) else { continue };

@@ -1,0 +1,451 @@
+//! What this host can do, and for each "no" the reason and what would change it. Looks, and changes
+//! nothing; fast enough to be asked at each start.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fsdyno_filesystems::{FileSystem, KernelConfig, Role, TABLE};
+use fsdyno_probe::{host, kernel_log::KernelLog};
+use fsdyno_spec::PROTOCOL;
+use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::survey::{Ability, FileSystemAbility, Folders, Host, Survey, Tool};
+use fsdyno_spec::units::Bytes;
+use rustix::fs::{Access, AtFlags, CWD, StatxFlags};
+use rustix::io::Errno;
+use rustix::mount::FsOpenFlags;
+
+/// A tool that does not say its version in this time has none.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Tools that no file system names, with package and the arguments that print the version.
+const OTHER_TOOLS: &[(&str, &str, &[&str])] = &[("blkid", "util-linux", &["--version"])];
+
+/// The answer of `survey`.
+pub fn survey(state: &Path, work: &Path) -> Survey {
+    let kernel = Kernel::read();
+    let (host, tools) = std::thread::scope(|scope| {
+        let tools = scope.spawn(tools);
+        (host::host(), tools.join().unwrap_or_default())
+    });
+    let features = features(&host, &kernel);
+    let places = places(&host, &features);
+    let filesystems = TABLE.iter().map(|fs| filesystem(fs, &kernel, &places["native"], &tools)).collect();
+    Survey { protocol: PROTOCOL, filesystems, places, features, tools, folders: folders(state, work), host }
+}
+
+/// The version line of a program of the distribution, by its name or path; none if it is missing,
+/// unknown here, or does not say.
+pub fn version_of(program: &str) -> Option<String> {
+    let name = Path::new(program).file_name()?.to_str()?;
+    let (_, args) = known_tools().remove(name)?;
+    let mut child = Command::new(fsdyno_stack::find_program(program)?)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().ok()?.is_none() {
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let output = child.wait_with_output().ok()?;
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_string)
+}
+
+/// Package and version arguments of every tool that fsdyno may run, by name.
+fn known_tools() -> BTreeMap<&'static str, (&'static str, &'static [&'static str])> {
+    let of_filesystems = TABLE.iter().flat_map(|fs| fs.tools());
+    of_filesystems
+        .map(|(_, program)| (program.name, (program.package, program.version)))
+        .chain(OTHER_TOOLS.iter().map(|(name, package, args)| (*name, (*package, *args))))
+        .collect()
+}
+
+/// Where each tool is and what version, all asked at once.
+fn tools() -> BTreeMap<String, Tool> {
+    std::thread::scope(|scope| {
+        let ask = |name: &'static str, package: &str| {
+            let path = fsdyno_stack::find_program(name).map(|path| path.display().to_string());
+            let version = path.as_deref().and_then(version_of);
+            Tool { path, version, package: package.to_string() }
+        };
+        let asked: Vec<_> = known_tools()
+            .into_iter()
+            .map(|(name, (package, _))| (name, scope.spawn(move || ask(name, package))))
+            .collect();
+        asked.into_iter().filter_map(|(name, asked)| Some((name.to_string(), asked.join().ok()?))).collect()
+    })
+}
+
+fn able(detail: Option<String>) -> Ability {
+    Ability { able: true, detail, reason: None }
+}
+
+fn unable(message: impl Into<String>, advice: impl Into<String>) -> Ability {
+    Ability { able: false, detail: None, reason: Some(Reason::new(message).advise(advice)) }
+}
+
+const BECOME_ROOT: &str = "run fsdyno as root or through sudo";
+
+/// What the running kernel was built with.
+struct Kernel {
+    release: String,
+    config: KernelConfig,
+    /// `/proc/filesystems`.
+    filesystems: String,
+    /// Names of loadable modules, one `…/name.ko…:` each.
+    modules: String,
+}
+
+impl Kernel {
+    fn read() -> Self {
+        let release = host::kernel();
+        let modules = PathBuf::from("/lib/modules").join(&release);
+        let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        Self {
+            config: config(&release),
+            filesystems: text(Path::new("/proc/filesystems")),
+            modules: text(&modules.join("modules.dep")),
+            release,
+        }
+    }
+
+    /// Major and minor number.
+    fn version(&self) -> (u32, u32) {
+        let mut numbers = self.release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+
+    /// Built in, loaded, or there to be loaded by a mount.
+    fn serves(&self, fs: &FileSystem) -> bool {
+        let registered =
+            self.filesystems.lines().any(|line| line.split_whitespace().next_back() == Some(fs.fstype));
+        let module = |name: &&str| {
+            let file = format!("/{name}.ko");
+            self.modules.lines().any(|line| line.split(':').next().is_some_and(|path| path.contains(&file)))
+        };
+        registered || fs.modules.iter().any(module)
+    }
+}
+
+/// The kernel's build configuration, where it can be read; empty else.
+fn config(release: &str) -> KernelConfig {
+    let mut text = String::new();
+    if let Ok(file) = fs::File::open("/proc/config.gz")
+        && flate2::read::GzDecoder::new(file).read_to_string(&mut text).is_ok()
+    {
+        return KernelConfig(text);
+    }
+    let files = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")];
+    KernelConfig(files.iter().find_map(|file| fs::read_to_string(file).ok()).unwrap_or_default())
+}
+
+fn features(host: &Host, kernel: &Kernel) -> BTreeMap<String, Ability> {
+    [
+        ("loop_configure", loop_configure(host, kernel)),
+        ("fsopen", fsopen()),
+        ("io_uring", io_uring(host, kernel)),
+        ("kernel_log", kernel_log()),
+        ("pressure", pressure()),
+        ("mount_namespace", mount_namespace(host)),
+        ("unique_mount_id", unique_mount_id()),
+    ]
+    .map(|(name, ability)| (name.to_string(), ability))
+    .into()
+}
+
+/// `LOOP_CONFIGURE` came with Linux 5.8.
+fn loop_configure(host: &Host, kernel: &Kernel) -> Ability {
+    const CONTROL: &str = "/dev/loop-control";
+    if !Path::new(CONTROL).exists() {
+        return unable(
+            format!("{CONTROL} is missing"),
+            "load the module `loop`, or give the container its devices",
+        );
+    }
+    if kernel.version() < (5, 8) {
+        return unable(
+            format!("Linux {} is older than 5.8, which brought LOOP_CONFIGURE", kernel.release),
+            "boot a newer kernel",
+        );
+    }
+    if !host.root || rustix::fs::access(CONTROL, Access::READ_OK | Access::WRITE_OK).is_err() {
+        return unable("loop devices need root", BECOME_ROOT);
+    }
+    able(None)
+}
+
+/// Opens a context for a file system and drops it: nothing is mounted.
+fn fsopen() -> Ability {
+    match rustix::mount::fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC) {
+        Ok(_) => able(None),
+        Err(Errno::PERM) => unable("mounting needs root (the capability CAP_SYS_ADMIN)", BECOME_ROOT),
+        Err(Errno::NOSYS) => unable("this kernel has no fsopen", "boot Linux 5.2 or newer"),
+        Err(e) => unable(format!("fsopen: {e}"), "look into the container's system-call filter"),
+    }
+}
+
+/// From what the kernel says of itself; a system-call filter shows only when it is used.
+fn io_uring(host: &Host, kernel: &Kernel) -> Ability {
+    let allowed = "write 0 into /proc/sys/kernel/io_uring_disabled (sysctl kernel.io_uring_disabled=0)";
+    let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    match disabled.trim() {
+        "2" => return unable("io_uring is turned off on this host", allowed),
+        "1" if !host.root => {
+            return unable("io_uring is allowed here to privileged processes only", allowed);
+        }
+        "" if kernel.version() < (5, 1) => {
+            return unable("this kernel has no io_uring", "boot Linux 5.1 or newer");
+        }
+        "" if !kernel.config.0.is_empty() && !kernel.config.has("CONFIG_IO_URING") => {
+            return unable("this kernel was built without io_uring", "boot a kernel with CONFIG_IO_URING");
+        }
+        _ => {}
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let filtered = status.lines().any(|line| line.starts_with("Seccomp:") && line.trim_end().ends_with('2'));
+    able(filtered.then(|| "a system-call filter is active and may refuse it".to_string()))
+}
+
+fn kernel_log() -> Ability {
+    match KernelLog::open() {
+        Ok(_) => able(None),
+        Err(reason) => Ability { able: false, detail: None, reason: Some(reason) },
+    }
+}
+
+fn pressure() -> Ability {
+    match fs::read_to_string("/proc/pressure/io") {
+        Ok(_) => able(None),
+        Err(_) => unable(
+            "this kernel does not account stalls (PSI)",
+            "boot with psi=1, or a kernel with CONFIG_PSI",
+        ),
+    }
+}
+
+fn mount_namespace(host: &Host) -> Ability {
+    if !Path::new("/proc/self/ns/mnt").exists() {
+        return unable("this kernel has no mount namespaces", "boot a kernel with CONFIG_NAMESPACES");
+    }
+    if host.root { able(None) } else { unable("a mount namespace of our own needs root", BECOME_ROOT) }
+}
+
+/// Asks `statx(2)` for a mount id that is never reused (Linux 6.8).
+fn unique_mount_id() -> Ability {
+    const STATX_MNT_ID_UNIQUE: u32 = 0x4000;
+    let wanted = StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE);
+    match rustix::fs::statx(CWD, "/", AtFlags::empty(), wanted) {
+        Ok(found) if found.stx_mask & STATX_MNT_ID_UNIQUE != 0 => able(None),
+        _ => unable(
+            "this kernel reuses mount ids at once",
+            "boot Linux 6.8 or newer; it only proves less without",
+        ),
+    }
+}
+
+/// Places where trials run.
+fn places(host: &Host, features: &BTreeMap<String, Ability>) -> BTreeMap<String, Ability> {
+    let needed = ["loop_configure", "fsopen", "mount_namespace"];
+    let missing = needed.iter().find_map(|name| features[*name].reason.clone());
+    let native = match missing {
+        _ if !host.root => {
+            unable("building file systems needs root", format!("{BECOME_ROOT}, or measure a directory"))
+        }
+        Some(reason) => Ability { able: false, detail: None, reason: Some(reason) },
+        None => able(None),
+    };
+    let detail = if host.root {
+        "an existing directory is measured as it is: it is not made, checked or made cold by a remount"
+    } else {
+        "an existing directory is measured as it is: it is not made, checked or made cold; without root the \
+         caches cannot be dropped either"
+    };
+    [("native", native), ("directory", able(Some(detail.to_string())))]
+        .map(|(k, v)| (k.to_string(), v))
+        .into()
+}
+
+/// What can be done with one file system: its own obstacles first, then those of the place.
+fn filesystem(
+    fs: &FileSystem,
+    kernel: &Kernel,
+    place: &Ability,
+    tools: &BTreeMap<String, Tool>,
+) -> FileSystemAbility {
+    let missing = |role: Role| {
+        let mut needed = fs.tools().into_iter().filter(|(of, _)| *of == role);
+        needed.find(|(_, program)| tools.get(program.name).is_none_or(|tool| tool.path.is_none()))
+    };
+    let native = if !kernel.serves(fs) {
+        let message = format!("this kernel ({}) has no {}, built in or as a module", kernel.release, fs.name);
+        unable(message, format!("boot a kernel that has {}", fs.name))
+    } else if let Some((_, program)) = missing(Role::Mkfs) {
+        unable(format!("{} is missing", program.name), format!("install {}", program.package))
+    } else if !place.able {
+        place.clone()
+    } else {
+        able(missing(Role::Check).map(|(_, program)| {
+            format!("it cannot be checked: {} is missing; install {}", program.name, program.package)
+        }))
+    };
+    FileSystemAbility {
+        name: fs.name.to_string(),
+        driver: (fs.driver_hint)(&kernel.config).filter(|_| kernel.serves(fs)),
+        places: BTreeMap::from([("native".to_string(), native)]),
+        tools: fs
+            .tools()
+            .iter()
+            .map(|(role, tool)| (tool.name.to_string(), role.name().to_string()))
+            .collect(),
+    }
+}
+
+/// The agent's folders, or where they would be made.
+fn folders(state: &Path, work: &Path) -> Folders {
+    let mut there = work.to_path_buf();
+    while !there.exists() && there.pop() {}
+    let there = if there.as_os_str().is_empty() { PathBuf::from(".") } else { there };
+    let free = rustix::fs::statvfs(&there).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+    let advice = "name another folder with --work (or FSDYNO_WORK) and --state (or FSDYNO_STATE)";
+    let problem = [state, work].into_iter().find_map(unusable);
+    Folders {
+        state: state.display().to_string(),
+        work: work.display().to_string(),
+        free: Bytes(free),
+        filesystem: mounted_type(&there).unwrap_or_else(|| "unknown".to_string()),
+        problem: problem.map(|message| Reason::new(message).advise(advice)),
+    }
+}
+
+/// Why a folder cannot be used, or made.
+fn unusable(folder: &Path) -> Option<String> {
+    let there = folder.ancestors().find(|path| path.exists())?;
+    if !there.is_dir() {
+        return Some(format!("{} is not a folder", there.display()));
+    }
+    match rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) => None,
+        Err(Errno::ROFS) => Some(format!("{} is on a read-only file system", there.display())),
+        Err(_) => Some(format!("{} is not writable", there.display())),
+    }
+}
+
+/// The type of the file system that holds a path, by the mount id that the kernel gives for it.
+fn mounted_type(path: &Path) -> Option<String> {
+    let found = rustix::fs::statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    let mounts = fs::read_to_string("/proc/thread-self/mountinfo").ok()?;
+    let mut lines = mounts.lines().filter_map(|line| line.split_once(" - "));
+    let id = found.stx_mnt_id.to_string();
+    let (_, right) = lines.find(|(left, _)| left.split(' ').next() == Some(id.as_str()))?;
+    right.split(' ').next().map(str::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kernel(filesystems: &str, modules: &str) -> Kernel {
+        Kernel {
+            release: "6.1.0-18-amd64".to_string(),
+            config: KernelConfig::default(),
+            filesystems: filesystems.to_string(),
+            modules: modules.to_string(),
+        }
+    }
+
+    fn row(name: &str) -> &'static FileSystem {
+        fsdyno_filesystems::find(name).expect("a row")
+    }
+
+    fn found(names: &[&str]) -> BTreeMap<String, Tool> {
+        let tool = || Tool { path: Some("/sbin/x".into()), version: None, package: "p".into() };
+        names.iter().map(|name| (name.to_string(), tool())).collect()
+    }
+
+    #[test]
+    fn this_host_is_surveyed_whole() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let survey = survey(folder.path(), &folder.path().join("a/b"));
+        assert_eq!(survey.filesystems.len(), TABLE.len());
+        assert!(survey.places["directory"].able);
+        assert!(survey.folders.problem.is_none() && survey.folders.free.0 > 0);
+        assert_ne!(survey.folders.filesystem, "unknown");
+        assert!(!folder.path().join("a").exists(), "a survey makes nothing");
+        let abilities = survey
+            .features
+            .values()
+            .chain(survey.places.values())
+            .chain(survey.filesystems.iter().flat_map(|fs| fs.places.values()));
+        for ability in abilities {
+            let advised = ability.reason.as_ref().is_some_and(|reason| reason.advice.is_some());
+            assert_ne!(ability.able, advised, "every no has its reason and advice: {ability:?}");
+        }
+        for tool in survey.tools.values() {
+            assert_eq!(tool.path.is_some(), tool.version.is_some(), "{tool:?}");
+        }
+        for fs in &survey.filesystems {
+            assert!(fs.tools.keys().all(|name| survey.tools.contains_key(name)), "{fs:?}");
+        }
+    }
+
+    #[test]
+    fn a_module_that_a_mount_would_load_counts() {
+        let modules = "kernel/fs/xfs/xfs.ko.xz: kernel/lib/libcrc32c.ko.xz\nkernel/fs/ext4/ext4.ko: x.ko\n";
+        let kernel = kernel("nodev\ttmpfs\n", modules);
+        assert!(kernel.serves(row("xfs")) && kernel.serves(row("ext2")) && kernel.serves(row("tmpfs")));
+        assert!(!kernel.serves(row("btrfs")));
+        assert_eq!(kernel.version(), (6, 1));
+    }
+
+    #[test]
+    fn each_obstacle_has_its_reason_and_the_package_that_changes_it() {
+        let here = able(None);
+        let native = |fs: &str, kernel: &Kernel, place: &Ability, tools: &[&str]| {
+            filesystem(row(fs), kernel, place, &found(tools)).places["native"].clone()
+        };
+        let has = kernel("\txfs\n\text4\n", "");
+        let none = kernel("", "");
+        assert!(native("xfs", &has, &here, &["mkfs.xfs", "xfs_repair"]).able);
+        let missing = native("xfs", &has, &here, &["xfs_repair"]).reason.expect("a reason");
+        assert_eq!(missing.advice.as_deref(), Some("install xfsprogs"));
+        let unchecked = native("xfs", &has, &here, &["mkfs.xfs"]);
+        assert!(unchecked.able && unchecked.detail.expect("a detail").contains("xfs_repair"));
+        let reason = native("ext4", &none, &here, &["mke2fs", "e2fsck"]).reason.expect("a reason");
+        assert!(reason.message.contains("has no ext4"));
+        let place = unable("no root", BECOME_ROOT);
+        assert_eq!(native("xfs", &has, &place, &["mkfs.xfs", "xfs_repair"]), place);
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_used_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("file");
+        fs::write(&file, "").expect("a file");
+        let problem = folders(folder.path(), &file.join("work")).problem.expect("a problem");
+        assert!(problem.message.contains("is not a folder") && problem.advice.is_some());
+    }
+
+    #[test]
+    fn versions_are_one_line_and_only_of_known_tools() {
+        assert_eq!(version_of("/bin/sh"), None, "not a tool of ours: never started");
+        match fsdyno_stack::find_program("mke2fs") {
+            Some(path) => {
+                let version = version_of(path.to_str().expect("a plain path")).expect("a version");
+                assert!(version.starts_with("mke2fs ") && !version.contains('\n'), "{version}");
+            }
+            None => eprintln!("SKIPPED: mke2fs is not installed"),
+        }
+    }
+}
