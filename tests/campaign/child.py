@@ -1,0 +1,31 @@
+"""A campaign in a process of its own, so that a test can kill it: `child STORE FOLDER [resume]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fsdyno.campaign import Options, run_campaign
+from fsdyno.store import Store
+from tests.campaign import bench
+
+ROUNDS = 8
+
+
+def main() -> None:
+    store, folder, *rest = sys.argv[1:]
+    rig = bench.rig(Path(folder), "--pace", "0.06")
+    resume = "" if rest else None
+    with Store.open(store, create=True) as opened:
+        run_campaign(
+            bench.plan(rounds=ROUNDS),
+            rig,
+            opened,
+            Options(resume=resume),
+            bench.Notebook(),
+            describe=bench.DESCRIBE,
+        )
+
+
+if __name__ == "__main__":
+    main()
