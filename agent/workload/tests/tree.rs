@@ -13,7 +13,9 @@ fn ordered(op: TreeOp, order: Order, sync: SyncPolicy) -> Workload {
 
 #[test]
 fn a_tree_lives_from_create_to_delete() {
-    for (files, size, per_directory, threads) in [(1, 0, 1, 1), (50, 1, 10, 2), (25, 5000, 10, 3), (3, 1_100_000, 2, 1)] {
+    for (files, size, per_directory, threads) in
+        [(1, 0, 1, 1), (50, 1, 10, 2), (25, 5000, 10, 3), (3, 1_100_000, 2, 1)]
+    {
         let place = Place::new(files, size, per_directory);
         let directories = files.div_ceil(per_directory);
         let inodes = (files + directories + 1) as i64;
@@ -76,7 +78,10 @@ fn each_thread_has_its_own_directories() {
 fn what_no_phase_has_created_cannot_be_used() {
     for op in [TreeOp::Stat, TreeOp::Read, TreeOp::Delete] {
         let failure = Place::new(3, 0, 10).fails(tree(op, 1));
-        assert!(failure.reason.message.contains("`set` has not been created by an earlier phase"), "{failure:?}");
+        assert!(
+            failure.reason.message.contains("`set` has not been created by an earlier phase"),
+            "{failure:?}"
+        );
     }
 }
 

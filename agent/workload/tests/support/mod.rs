@@ -50,7 +50,8 @@ impl Place {
     }
 
     pub fn run_seeded(&self, workload: Workload, seed: u64) -> Result<WorkloadResult, Failure> {
-        let calibration = Calibration { clock: "tsc".into(), clock_ns: 10.0, operation_ns: 20.0, syscall_ns: 50.0 };
+        let calibration =
+            Calibration { clock: "tsc".into(), clock_ns: 10.0, operation_ns: 20.0, syscall_ns: 50.0 };
         run(&Job {
             root: self.root(),
             name: NAME,
@@ -77,14 +78,27 @@ impl Place {
 }
 
 pub fn tree(op: TreeOp, threads: u32) -> Workload {
-    Workload::Tree(Tree { op, dataset: NAME.into(), threads, order: Order::Sequential, sync: SyncPolicy::End })
+    Workload::Tree(Tree {
+        op,
+        dataset: NAME.into(),
+        threads,
+        order: Order::Sequential,
+        sync: SyncPolicy::End,
+    })
 }
 
 pub fn stream(op: StreamOp, record: u64, threads: u32, direct: bool) -> Workload {
     Workload::Stream(Stream { op, dataset: NAME.into(), record: Bytes(record), threads, direct })
 }
 
-pub fn random(op: RandomOp, record: u64, threads: u32, depth: u32, direct: bool, operations: u64) -> Workload {
+pub fn random(
+    op: RandomOp,
+    record: u64,
+    threads: u32,
+    depth: u32,
+    direct: bool,
+    operations: u64,
+) -> Workload {
     Workload::Random(Random { operations: Some(operations), ..base(op, record, threads, depth, direct) })
 }
 
