@@ -5,6 +5,7 @@ A mistake is told once, where the plan wrote the value, not once for each of the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -37,10 +38,10 @@ class Builder:
     """Builds the cells of one plan."""
 
     def __init__(self, schema: dict[str, Any], tables: Tables, trial: dict[str, Any]) -> None:
-        self.schema = schema
+        self.schema = _as_written(schema)
         self.tables = tables
         self.trial = trial
-        self.walker = Walker(schema)
+        self.walker = Walker(self.schema)
         self.phase_schema = self.walker.find(["phases", 0]) or {}
         self.found: dict[Problem, list[str]] = {}  # problem -> names of the cells that have it
         self.names: list[str] = []
@@ -167,9 +168,6 @@ class Builder:
         seen: dict[str, int] = {}
         for number, phase in enumerate(spec.get("phases", ()) if isinstance(spec, dict) else ()):
             label = phase_label(phase, self.phase_schema)
-            if isinstance(phase, dict) and "point" in phase:
-                text = "is filled in by [sweep]; leave it out"
-                self._note(Problem(draft.source(("phases", number, "point")), "structure", text), cell)
             if label is not None and label in seen:
                 text = f'phase {seen[label]} is called "{label}" too; give each a name of its own'
                 self._note(Problem(draft.source(("phases", number)), "structure", text), cell)
@@ -241,6 +239,15 @@ class Builder:
             self._note(Problem(place_, "structure", f'"{repeat["from"]}" comes after "{repeat["to"]}"'), cell)
             return None
         return (ends[0], ends[1] + 1)
+
+
+def _as_written(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of what people write: `point` is the plan's own, filled in for each sweep point."""
+    copied: dict[str, Any] = json.loads(json.dumps(schema))
+    phase = Walker(copied).find(["phases", 0])
+    if phase is not None:
+        phase["properties"].pop("point", None)  # type: ignore[attr-defined]
+    return copied
 
 
 def first_without(spec: Spec, span: tuple[int, int]) -> Spec:

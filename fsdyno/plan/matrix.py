@@ -30,6 +30,9 @@ class Axes:
         keys = [key for key in given if key not in reserved]
         if not keys:
             self.note((self.table,), f"is empty: write an axis with its values, or leave [{self.table}] out")
+        if "exclude" in keys:
+            keys.remove("exclude")
+            self.note((self.table, "exclude"), "belongs to the top of the plan, before [trial], or as [[exclude]]")
         axes = []
         for key, value in flat(given, keys):
             axis = self._axis(key, value, (self.table, *key))

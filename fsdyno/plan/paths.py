@@ -90,7 +90,7 @@ def _in_phase(walker: Walker, trial: Mapping[str, Any], steps: Sequence[str]) ->
         return done
     own = own_kind(phase, schema) if isinstance(phase, Mapping) else None
     kinds = schema.get("x-exactly-one", ())
-    level = [key for key in schema["properties"] if key not in kinds and key != "point"]
+    level = [key for key in schema["properties"] if key not in kinds]
     if rest[0] in level or rest[0] == own:
         return (*done, *_walk(walker, schema, phase, (), rest))
     if own is None:
