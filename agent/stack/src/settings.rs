@@ -19,7 +19,8 @@ use crate::sysfs::{self, BlockDevice};
 pub type Facts = BTreeMap<String, Value>;
 
 /// What a loop device's queue is put to before each trial: the kernel's own defaults of a fresh
-/// one, except that discards end at it. The order matters: a scheduler brings its own depth.
+/// one, except that discards end at it. The order matters: a scheduler brings its own depth, and
+/// the kernel computes read-ahead anew whenever a limit of the queue changes.
 pub const LOOP_DEFAULTS: [(&str, &str); 9] = [
     ("scheduler", "none"),
     ("nr_requests", "128"),
@@ -27,11 +28,11 @@ pub const LOOP_DEFAULTS: [(&str, &str); 9] = [
     ("rq_affinity", "1"),
     ("add_random", "0"),
     ("iostats", "1"),
-    ("read_ahead_kb", "128"),
     ("write_cache", "write back"),
     // A discard would punch the backing file: its blocks would be allocated anew within the trial.
     // The driver then refuses to zero by punching, too.
     ("discard_max_bytes", "0"),
+    ("read_ahead_kb", "128"),
 ];
 
 /// What a real disk's queue must have whatever the host set: without them counters lie.
@@ -39,7 +40,7 @@ pub const DISK_NEEDS: [(&str, &str); 2] = [("iostats", "1"), ("nomerges", "0")];
 
 /// What of a real disk's queue a trial may change, and the next one must find as the first did.
 pub const DISK_KEEPS: [&str; 6] =
-    ["scheduler", "nr_requests", "nomerges", "iostats", "read_ahead_kb", "write_cache"];
+    ["scheduler", "nr_requests", "nomerges", "iostats", "write_cache", "read_ahead_kb"];
 
 /// Value of an attribute; of a choice in brackets, the chosen one.
 ///
@@ -75,7 +76,8 @@ pub fn put(disk: &str, attribute: &str, value: &str) -> Result<(), Failure> {
     Err(Failure::failed(problem, advice))
 }
 
-/// Sets what differs; attributes that this kernel's queue does not have are left out.
+/// Sets what differs, and sees in the end that no later one undid an earlier one; attributes that
+/// this kernel's queue does not have are left out.
 ///
 /// # Errors
 /// As [`put`].
@@ -85,6 +87,12 @@ pub fn assert_all(disk: &str, wanted: &[(&str, &str)]) -> Result<(), Failure> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Ok(found) if found == *value => {}
             _ => put(disk, attribute, value)?,
+        }
+    }
+    for (attribute, value) in wanted {
+        if let Some(found) = get(disk, attribute).ok().filter(|found| found != value) {
+            let message = format!("{attribute} of {disk} is `{found}` again instead of `{value}`");
+            return Err(Failure::failed(message, "this kernel couples it with another setting; report it"));
         }
     }
     Ok(())

@@ -318,13 +318,15 @@ impl<'rig> TrialStack<'rig> {
                 "leave the settings out for file systems in memory and for directories",
             ));
         };
+        let own = self.mounted.as_ref().and_then(|m| m.read_ahead.clone());
+        let attribute = own.unwrap_or_else(|| sysfs::queue(&device.kernel_name).join("read_ahead_kb"));
+        // The kernel computes read-ahead anew when the cache mode changes: it must not pass unnoticed.
+        let before = sysfs::number(&attribute).map(Bytes::kib).ok();
         let mut facts = settings::apply_queue(&device, settings)?;
-        if let Some(wanted) = settings.read_ahead {
-            let own = self.mounted.as_ref().and_then(|m| m.read_ahead.clone());
-            let attribute = own.unwrap_or_else(|| sysfs::queue(&device.kernel_name).join("read_ahead_kb"));
+        if let Some(wanted) = settings.read_ahead.or(before) {
             facts.extend(settings::read_ahead(&attribute, wanted)?);
-            self.read_ahead = Some(wanted);
         }
+        self.read_ahead = settings.read_ahead.or(self.read_ahead);
         Ok(facts)
     }
 
