@@ -16,7 +16,10 @@ from fsdyno import __version__
 from fsdyno.errors import Exit, UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from fsdyno.plan import Plan
+    from fsdyno.report.model import Report
     from fsdyno.rig import Rig
     from fsdyno.store import Store
 
@@ -115,8 +118,8 @@ def plan_show(plan: Path) -> None:
 @cli.command()
 @store_option
 @click.argument("campaign", required=False)
-@click.option("--phase", "phases", multiple=True, help="Only this phase (may be repeated).")
-@click.option("--metric", "metrics", multiple=True, help="Only this metric (may be repeated).")
+@click.option("--phase", help="Only this phase, in detail.")
+@click.option("--metric", help="Only this metric, in detail.")
 @click.option("--json", "form", flag_value="json", help="Machine-readable, everything.")
 @click.option("--csv", "form", flag_value="csv", help="One row per cell, phase, point and metric.")
 @click.option(
@@ -125,25 +128,24 @@ def plan_show(plan: Path) -> None:
 def report(
     store: Path,
     campaign: str | None,
-    phases: tuple[str, ...],
-    metrics: tuple[str, ...],
+    phase: str | None,
+    metric: str | None,
     form: str | None,
     html: Path | None,
 ) -> None:
     """Answer a campaign's question (default: the latest one's)."""
-    from fsdyno import report as reports
+    from fsdyno.report import EXPORTERS
+    from fsdyno.report.build import build
 
+    exporter = EXPORTERS["html" if html else form or "terminal"]
     with _open(store) as opened:
-        answer = reports.build(opened, campaign, phases=phases or None, metrics=metrics or None)
-        if html:
-            reports.write_html(answer, html)
-            click.echo(f"wrote {html}", err=True)
-        elif form == "json":
-            click.echo(reports.to_json(answer))
-        elif form == "csv":
-            click.echo(reports.to_csv(answer), nl=False)
-        else:
-            _print(reports.terminal(answer))
+        found = build(opened, campaign, depth=exporter.depth, phase=phase, metric=metric)
+    if html:
+        _write(html, exporter.text(found))
+    elif form:
+        click.echo(exporter.text(found), nl=False)
+    else:
+        _print_report(found, detail=bool(phase or metric))
 
 
 @cli.command()
@@ -151,17 +153,18 @@ def report(
 @click.argument("trial")
 @click.option("--shell", "form", flag_value="shell", help="The commands that repeat the trial by hand.")
 @click.option("--json", "form", flag_value="json", help="The trial with all its events.")
-def show(store: Path, trial: str, form: str | None) -> None:
+@click.option("--output", is_flag=True, help="Also what the tools printed.")
+def show(store: Path, trial: str, form: str | None, output: bool) -> None:
     """Tell everything of one trial (its id, or the beginning of it)."""
-    from fsdyno import report as reports
+    from fsdyno.report import show as shown
 
     with _open(store) as opened:
         if form == "shell":
-            click.echo(reports.trial_shell(opened, trial), nl=False)
+            click.echo(shown.shell(opened, trial), nl=False)
         elif form == "json":
-            click.echo(reports.trial_json(opened, trial))
+            _print_json(shown.data(opened, trial))
         else:
-            _print(reports.trial_terminal(opened, trial))
+            shown.render(opened, trial, _console(), output=output)
 
 
 @cli.command()
@@ -247,10 +250,10 @@ def _campaign(
     """Runs a plan, prints the answer, and ends with the campaign's exit code."""
     from rich.console import Console
 
-    from fsdyno import report as reports
     from fsdyno.campaign import Options, run_campaign
     from fsdyno.campaign.abilities import in_directory
     from fsdyno.campaign.screen import choose, farewell
+    from fsdyno.report.build import build
     from fsdyno.store import Store
 
     if resume is not None and (options["rounds"] or options["seed"] is not None):
@@ -268,7 +271,7 @@ def _campaign(
             plan, rig, opened, Options(resume=resume, **options), screen, describe=describe
         )
         if opened.complete_rounds(outcome.campaign):
-            _print(reports.terminal(reports.build(opened, outcome.campaign)))
+            _print_report(build(opened, outcome.campaign))
     for line in farewell(outcome, plan.path, store):
         click.echo(line, err=True)
     if outcome.exit:
@@ -300,10 +303,33 @@ def _open(path: Path) -> Store:
     return Store.open(path)
 
 
-def _print(renderable: Any) -> None:
+def _console() -> Console:
     from rich.console import Console
 
-    Console(highlight=False).print(renderable)
+    return Console(highlight=False)
+
+
+def _print(renderable: Any) -> None:
+    _console().print(renderable)
+
+
+def _print_report(report: Report, *, detail: bool = False) -> None:
+    from fsdyno.report.terminal import render
+
+    render(report, _console(), detail=detail)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"cannot be written: {error.strerror or error}",
+            code=Exit.CANNOT,
+            where=str(path),
+            advice="name a file in a folder that you may write",
+        ) from None
+    click.echo(f"wrote {path}", err=True)
 
 
 def _print_json(value: Any) -> None:
