@@ -93,7 +93,7 @@ def render(store: Store, trial: str, console: Console, *, output: bool = False) 
     """Prints everything of a trial; `output` adds what the tools printed."""
     found, info, events = _load(store, trial)
     cell = next(c for c in info.cells if c.index == found.cell)
-    say = _sayer(console)
+    say = _Say(console)
     say(f"trial {found.id}", style="bold")
     say(
         f"  {cell.name}, round {found.round}, position {found.position}, attempt {found.attempt} of its round"
@@ -117,7 +117,7 @@ def _load(store: Store, trial: str) -> tuple[Trial, CampaignInfo, list[dict[str,
     return found, store.campaign(found.campaign), store.events(found.id)
 
 
-class _sayer:  # noqa: N801 - used as a function
+class _Say:
     """Prints a line as it is: no markup, no highlighting, wrapped by the terminal."""
 
     def __init__(self, console: Console) -> None:
@@ -127,7 +127,7 @@ class _sayer:  # noqa: N801 - used as a function
         self._console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def _nothing(say: _sayer, event: dict[str, Any]) -> None:
+def _nothing(say: _Say, event: dict[str, Any]) -> None:
     """Events that tell nothing here: heartbeats, starts of phases, artefacts."""
 
 
@@ -138,17 +138,17 @@ def _why(reason: dict[str, Any] | None) -> str:
     return f": {reason['message']}{advice}"
 
 
-def _start(say: _sayer, event: dict[str, Any]) -> None:
+def _start(say: _Say, event: dict[str, Any]) -> None:
     say(f"  place {event['place']}")
 
 
-def _built(say: _sayer, event: dict[str, Any]) -> None:
+def _built(say: _Say, event: dict[str, Any]) -> None:
     if event["part"] not in ("file_system", "mount"):  # those are told with their phases
         say(f"\n{event['part'].replace('_', ' ')}", style="bold")
         _facts(say, event["facts"])
 
 
-def _phase(say: _sayer, event: dict[str, Any]) -> None:
+def _phase(say: _Say, event: dict[str, Any]) -> None:
     point = ", ".join(f"{k.rsplit('.', 1)[-1]}={v}" for k, v in (event.get("point") or {}).items())
     name = f"{event['name']} {point}".strip()
     outcome = (
@@ -175,9 +175,8 @@ def _phase(say: _sayer, event: dict[str, Any]) -> None:
         _workload(say, event["workload"])
     for tool in event.get("tools") or []:
         say(f"  $ {_command(tool['argv'])}")
-        say(
-            f"    exit {tool['exit']}: {tool['meaning']}; {with_unit(tool['wall'], 's')}; {tool.get('version') or ''}"
-        )
+        took = with_unit(tool["wall"], "s")
+        say(f"    exit {tool['exit']}: {tool['meaning']}; {took}; {tool.get('version') or ''}")
     _facts(say, event.get("facts") or {})
     for line in event.get("kernel_log") or []:
         say(f"  kernel: {line}", style="yellow")
@@ -194,7 +193,7 @@ def _counts(device: dict[str, Any]) -> str:
     )
 
 
-def _workload(say: _sayer, work: dict[str, Any]) -> None:
+def _workload(say: _Say, work: dict[str, Any]) -> None:
     from fsdyno.stats.histogram import Histogram
 
     cost, claim = work["tool_cost"], work["claim"]
@@ -210,22 +209,19 @@ def _workload(say: _sayer, work: dict[str, Any]) -> None:
             tail += f", p99 {with_unit(latency.quantile(0.99) / 1e9, 's')}"
         longest = f", longest {with_unit(latency.max / 1e9, 's')}" if latency.count else ""
         say(f"  {op['count']} × {op['op']}, {with_unit(op['bytes'], 'B')}{tail}{longest}")
-    say(
-        f"  the counters must show: {with_unit(claim['read'], 'B')} read, {with_unit(claim['written'], 'B')} written, "
-        f"{claim['inodes']:+d} inodes"
-    )
+    read, written = with_unit(claim["read"], "B"), with_unit(claim["written"], "B")
+    say(f"  the counters must show: {read} read, {written} written, {claim['inodes']:+d} inodes")
 
 
-def _facts(say: _sayer, facts: dict[str, Any]) -> None:
+def _facts(say: _Say, facts: dict[str, Any]) -> None:
     for key, value in facts.items():
         say(f"  {key} = {value}", style="dim")
 
 
-def _end(say: _sayer, event: dict[str, Any]) -> None:
+def _end(say: _Say, event: dict[str, Any]) -> None:
     say(f"\nend  {event['outcome'].replace('_', ' ')}{_why(event.get('reason'))}", style="bold")
-    say(
-        f"  {with_unit(event['wall'], 's')} in all, {with_unit(event['teardown'], 's')} to take the stack down"
-    )
+    wall, teardown = with_unit(event["wall"], "s"), with_unit(event["teardown"], "s")
+    say(f"  {wall} in all, {teardown} to take the stack down")
 
 
 def _command(argv: list[str]) -> str:
@@ -234,7 +230,7 @@ def _command(argv: list[str]) -> str:
     return shlex.join(argv)
 
 
-def _printed(store: Store, say: _sayer, tool: dict[str, Any]) -> None:
+def _printed(store: Store, say: _Say, tool: dict[str, Any]) -> None:
     for stream in ("stdout", "stderr"):
         printed = store.artefact(tool[stream]).decode(errors="replace").strip("\n")
         if printed:
