@@ -128,11 +128,14 @@ mod tests {
     #[test]
     fn counts_the_same_time_as_the_kernel() {
         let clock = Clock::get();
-        let (clock_start, kernel_start) = (clock.now(), read(ClockId::MonotonicRaw));
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        let ours = (clock.now() - clock_start) as f64;
-        let kernels = (read(ClockId::MonotonicRaw) - kernel_start) as f64;
-        assert!((ours / kernels - 1.0).abs() < 0.02, "{}: {ours} ns for {kernels} ns", clock.source());
+        let ratio = || {
+            let (ours, kernels) = (clock.now(), read(ClockId::MonotonicRaw));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            (clock.now() - ours) as f64 / (read(ClockId::MonotonicRaw) - kernels) as f64
+        };
+        // On a busy machine the thread may wait between the two reads; not every time.
+        let ratios: Vec<f64> = (0..10).map(|_| ratio()).collect();
+        assert!(ratios.iter().any(|r| (r - 1.0).abs() < 0.002), "{}: {ratios:?}", clock.source());
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub(crate) fn run(job: &Job, random: &Random) -> Result<WorkloadResult, Failure>
     };
     let record = random.record.0 as usize;
     let write_share = 1.0 - f64::from(load.read_percent()) / 100.0;
-    let fill = if load.writes() { Content::new(job.seed, job.name, record).cost(record) } else { 0.0 };
+    let mut content = Content::new(job.seed, job.name, record);
+    let fill = if load.writes() { content.cost(record, random.depth > 1) } else { 0.0 };
     finish(job, "random", random.threads, done, claim, load.writes(), fill * write_share)
 }
 

@@ -162,7 +162,7 @@ impl Ring {
         let at = slot * Self::spacing(length);
         let buffer = &mut hand.buffer[at..at + length];
         if draw.write {
-            buffer.copy_from_slice(hand.content.record(hand.keys[file], offset, length));
+            hand.content.copy(hand.keys[file], offset, buffer);
         }
         let start = buffer.as_mut_ptr();
         let (index, size) = (slot as u16, length as u32);

@@ -34,7 +34,7 @@ pub(crate) fn run(job: &Job, stream: &Stream) -> Result<WorkloadResult, Failure>
         inodes: if makes { layout.inodes() } else { 0 },
     };
     let record = stream.record.0.min(size) as usize;
-    let prepare = if reads { 0.0 } else { Content::new(job.seed, job.name, record).cost(record) };
+    let prepare = if reads { 0.0 } else { Content::new(job.seed, job.name, record).cost(record, false) };
     finish(job, "stream", stream.threads, done, claim, !reads, prepare)
 }
 

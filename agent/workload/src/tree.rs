@@ -42,7 +42,7 @@ pub(crate) fn run(job: &Job, tree: &Tree) -> Result<WorkloadResult, Failure> {
     };
     let size = job.dataset.size.0.min(PIECE) as usize;
     let prepare = match tree.op {
-        TreeOp::Create if size > 0 => Content::new(job.seed, job.name, size).cost(size),
+        TreeOp::Create if size > 0 => Content::new(job.seed, job.name, size).cost(size, false),
         _ => 0.0,
     };
     let writes = matches!(tree.op, TreeOp::Create | TreeOp::Delete);
