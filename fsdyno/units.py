@@ -43,7 +43,7 @@ def parse_bytes(text: str) -> int:
     value = Fraction(digits) * _bytes_of(unit, digits, text)
     if value.denominator != 1:
         raise ValueError(
-            f"{quote(text)} is {float(value):g} bytes; write a size that is a whole number of bytes"
+            f"{quote(text)} is {float(value):.10g} bytes; write a size that is a whole number of bytes"
         )
     return value.numerator
 
