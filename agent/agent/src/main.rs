@@ -1,2 +1,95 @@
-//! The binary.
-fn main() {}
+//! `fsdyno-agent`: the half of fsdyno that touches a disk. Five verbs, all JSON.
+//!
+//! It has no opinion and no memory: no statistics, no matrix, no database. What it may destroy is
+//! named on its own command line, never in what it reads.
+
+mod channel;
+mod describe;
+mod facts;
+mod listener;
+mod phases;
+mod proof;
+mod run;
+mod schema;
+mod shell;
+mod stop;
+mod survey;
+mod trial;
+mod watch;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use serde::Serialize;
+
+/// Builds storage stacks, loads and checks them, and says in JSON what happened.
+#[derive(Parser)]
+#[command(name = "fsdyno-agent", version)]
+struct Cli {
+    /// Folder for ledgers and the rig's lock.
+    #[arg(long, env = "FSDYNO_STATE", value_name = "DIR", global = true)]
+    state: Option<PathBuf>,
+    /// Folder for backing files and mount points [default: work, below the state folder].
+    #[arg(long, env = "FSDYNO_WORK", value_name = "DIR", global = true)]
+    work: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// The JSON Schemas of everything that crosses the waist.
+    Schema,
+    /// The tables: file systems with their options, phases, workloads, metrics.
+    Describe,
+    /// What this host can do, with reasons.
+    Survey,
+    /// Runs trials: requests on standard input, events on standard output, one JSON line each.
+    Run {
+        /// A real block device, by its link below /dev/disk/by-id, whose contents may be lost.
+        #[arg(long, value_name = "DEVICE")]
+        destroy: Vec<PathBuf>,
+    },
+    /// Undoes what dead agents left, and says what.
+    Clean,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let state = cli.state.unwrap_or_else(default_state);
+    let work = cli.work.unwrap_or_else(|| state.join("work"));
+    match cli.verb {
+        Verb::Schema => print(&schema::schema()),
+        Verb::Describe => print(&describe::describe()),
+        Verb::Survey => print(&survey::survey(&state, &work)),
+        Verb::Run { destroy } => run::run(fsdyno_stack::RigOptions { state, work, destroy }),
+        Verb::Clean => {
+            let cleaned = fsdyno_stack::clean(&state);
+            print(&cleaned);
+            if cleaned.failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+/// `/var/lib/fsdyno` for root; else the user's own state folder (XDG base directories).
+fn default_state() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from("/var/lib/fsdyno");
+    }
+    let of_user = std::env::var_os("XDG_STATE_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
+    of_user
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state")))
+        .unwrap_or_else(std::env::temp_dir)
+        .join("fsdyno")
+}
+
+fn print(value: &impl Serialize) -> ExitCode {
+    let mut text = serde_json::to_vec_pretty(value).unwrap_or_default();
+    text.push(b'\n');
+    match std::io::stdout().write_all(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}

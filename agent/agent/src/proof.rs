@@ -1,0 +1,110 @@
+//! Does the kernel confirm what a workload says it did?
+//!
+//! A workload claims bytes and inodes; the leaves' counters and `statfs` are asked. A shortfall
+//! makes the numbers doubtful: either the work did not reach the device, or the cache was not cold.
+
+use fsdyno_spec::event::DeviceCounts;
+use fsdyno_spec::outcome::{Doubt, Flag};
+use fsdyno_spec::units::Bytes;
+use fsdyno_spec::workload::Claim;
+
+/// Counters may fall short of the claim by this part: a workload that runs for a time may end
+/// with its last operations completed but not yet counted.
+const TOLERANCE: f64 = 0.02;
+
+/// What was seen while a workload ran.
+pub struct Seen<'a> {
+    /// Counters of the leaves; empty where there is no device.
+    pub leaves: &'a [DeviceCounts],
+    /// Whether nothing of the data was in memory when the phase began.
+    pub cold: bool,
+    /// Change in the number of inodes in use; none where the file system does not count them.
+    pub inodes: Option<i64>,
+}
+
+/// Doubts about a claim.
+pub fn judge(claim: &Claim, seen: &Seen<'_>) -> Vec<Flag> {
+    let mut flags = Vec::new();
+    if !seen.leaves.is_empty() {
+        let read = seen.leaves.iter().map(|l| l.read_bytes.0).sum::<u64>();
+        let written = seen.leaves.iter().map(|l| l.write_bytes.0).sum::<u64>();
+        if claim.direct && short(read, claim.read.0) {
+            flags.push(Flag::new(Doubt::Unproven, said("read directly", claim.read, read)));
+        } else if seen.cold && short(read, claim.read.0) {
+            flags.push(Flag::new(Doubt::NotCold, said("read from a cold cache", claim.read, read)));
+        }
+        if short(written, claim.written.0) {
+            flags.push(Flag::new(Doubt::Unproven, said("wrote", claim.written, written)));
+        }
+    }
+    match seen.inodes {
+        Some(change) if change != claim.inodes => flags.push(Flag::new(
+            Doubt::Unproven,
+            format!("the workload changed the number of inodes by {}, the file system by {change}", claim.inodes),
+        )),
+        _ => {}
+    }
+    flags
+}
+
+fn short(counted: u64, claimed: u64) -> bool {
+    (counted as f64) < claimed as f64 * (1.0 - TOLERANCE)
+}
+
+fn said(did: &str, claimed: Bytes, counted: u64) -> String {
+    format!("the workload {did} {claimed}, the device counted {}", Bytes(counted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(read: u64, written: u64) -> Vec<DeviceCounts> {
+        vec![DeviceCounts {
+            device: "loop0".into(),
+            read_bytes: Bytes(read),
+            write_bytes: Bytes(written),
+            ..DeviceCounts::default()
+        }]
+    }
+
+    fn claim(read: u64, written: u64, direct: bool) -> Claim {
+        Claim { read: Bytes(read), written: Bytes(written), direct, inodes: 0 }
+    }
+
+    fn doubts(claim: &Claim, leaves: &[DeviceCounts], cold: bool) -> Vec<Doubt> {
+        judge(claim, &Seen { leaves, cold, inodes: None }).iter().map(|f| f.doubt).collect()
+    }
+
+    #[test]
+    fn direct_reads_must_be_seen_by_the_device() {
+        assert_eq!(doubts(&claim(1000, 0, true), &leaf(900, 0), false), [Doubt::Unproven]);
+        assert!(doubts(&claim(1000, 0, true), &leaf(1000, 0), false).is_empty());
+    }
+
+    #[test]
+    fn buffered_reads_need_no_device_unless_the_cache_was_cold() {
+        assert!(doubts(&claim(1000, 0, false), &leaf(0, 0), false).is_empty());
+        assert_eq!(doubts(&claim(1000, 0, false), &leaf(0, 0), true), [Doubt::NotCold]);
+    }
+
+    #[test]
+    fn what_was_written_must_have_arrived() {
+        assert_eq!(doubts(&claim(0, 1000, false), &leaf(0, 10), false), [Doubt::Unproven]);
+        assert!(doubts(&claim(0, 1000, false), &leaf(0, 1200), false).is_empty());
+    }
+
+    #[test]
+    fn without_a_device_there_is_nothing_to_prove() {
+        assert!(doubts(&claim(1000, 1000, true), &[], true).is_empty());
+    }
+
+    #[test]
+    fn inodes_must_agree_where_they_are_counted() {
+        let claim = Claim { inodes: 10, ..Claim::default() };
+        let seen = |inodes| Seen { leaves: &[], cold: false, inodes };
+        assert_eq!(judge(&claim, &seen(Some(9))).len(), 1);
+        assert!(judge(&claim, &seen(Some(10))).is_empty());
+        assert!(judge(&claim, &seen(None)).is_empty());
+    }
+}
