@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from fsdyno.report.model import Answer, Column, Entry, Row
 from fsdyno.report.numbers import ratio_interval, times
+from fsdyno.stats import ENOUGH_ROUNDS
 from fsdyno.stats.leading import Leading
 from fsdyno.stats.ratio import Ratio
 
@@ -37,10 +38,13 @@ def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
             f", {min(ratios):.2f} to {max(ratios):.2f}× {_of(first.column, first.versus)}" if ratios else ""
         )
         rounds = min(one.rounds for one in group)
-        verb = f"is {_word(first.column)}" if first.claimed else "has the best median"
+        verb = f"is {_word(first.column)}" if first.claimed else "leads"
         caveat = "" if first.claimed else ", not clearly"
+        base = f", {_rounds(rounds)}"
+        if rounds < ENOUGH_ROUNDS:
+            caveat, base = "", f"; a pilot of {_rounds(rounds)}"
         lead = f"{first.column.phase}: {first.best} {verb} at all {len(group)} points{caveat}"
-        sentences.append((f"{lead}{size}, {_rounds(rounds)}", first.claimed))
+        sentences.append((f"{lead}{size}{base}", first.claimed))
     return sentences
 
 

@@ -84,7 +84,11 @@ def _matrices(report: Report, headlines: list[Column]) -> list[dict[str, Any]]:
 
 
 def _matrix(report: Report, title: str, columns: list[Column]) -> dict[str, Any]:
-    scales = [scale_for([e.median for _, e in report.of(c)], c.unit) for c in columns]
+    swept = bool(columns[0].point)  # points of a sweep are compared with one another: one scale
+    scales = [
+        scale_for([e.median for d in (columns if swept else [c]) for _, e in report.of(d)], c.unit)
+        for c in columns
+    ]
     heads = [
         {"name": c.point_name or c.phase, "unit": f"{s.unit} {ARROWS[c.direction]}"}
         for c, s in zip(columns, scales, strict=True)
@@ -93,22 +97,23 @@ def _matrix(report: Report, title: str, columns: list[Column]) -> dict[str, Any]
     for row in sorted(report.rows, key=lambda row: row.limit):
         if not row.excluded:
             pairs = zip(columns, scales, strict=True)
-            lines.append((row, [_cell(c, s, report.entry(c, row.index)) for c, s in pairs]))
+            lines.append((row, [_cell(c, s, report.entry(c, row.index), row.reference) for c, s in pairs]))
     return {"title": title, "heads": heads, "lines": lines}
 
 
-def _cell(column: Column, scale: Scale, entry: Entry | None) -> dict[str, str]:
+def _cell(column: Column, scale: Scale, entry: Entry | None, reference: bool = False) -> dict[str, str]:
     if entry is None:
         return {"value": "–", "interval": "", "ratio": "", "css": ""}
+    known = entry.low is not None
     cell = {
         "value": scale.text(entry.median),
-        "interval": interval(entry.low, entry.high, scale),
-        "ratio": "",
+        "interval": interval(entry.low, entry.high, scale) if known else "",
+        "ratio": "reference" if reference else "",
         "css": "",
     }
     if entry.ratio is not None:
         cell["ratio"] = f"{times(entry.ratio)} {ratio_interval(entry.ratio)}"
-        if entry.ratio.apart and column.direction != "neither":
+        if entry.ratio.clear and column.direction != "neither":
             better = (entry.ratio.value > 1) == (column.direction == "higher")
             cell["css"] = "better" if better else "worse"
     return cell

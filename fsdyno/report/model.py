@@ -193,7 +193,7 @@ class Report:
     @property
     def pilot(self) -> bool:
         """Fewer rounds than a verdict needs."""
-        from fsdyno.stats.leading import ENOUGH_ROUNDS
+        from fsdyno.stats import ENOUGH_ROUNDS
 
         return self.complete_rounds < ENOUGH_ROUNDS
 

@@ -103,7 +103,8 @@ def _matrix(report: Report, columns: list[Column]) -> Table:
     )
     scales = []
     for column in columns:
-        scale = scale_for([entry.median for _, entry in report.of(column)], column.unit)
+        together = columns if swept else [column]  # points of a sweep are compared with one another
+        scale = scale_for([entry.median for c in together for _, entry in report.of(c)], column.unit)
         scales.append(scale)
         title = column.point_name if swept else column.phase
         table.add_column(
@@ -127,7 +128,7 @@ def _matrix(report: Report, columns: list[Column]) -> Table:
             else:
                 ratio = entry.ratio
                 second.append(
-                    f"{_coloured(times(ratio), column, ratio.value, ratio.apart)}"
+                    f"{_coloured(times(ratio), column, ratio.value, ratio.clear)}"
                     f"[dim]{_padded(spread(ratio.value, ratio.low, ratio.high))}[/dim]"
                 )
         table.add_row(*first)
@@ -148,8 +149,8 @@ def _title(row: Row) -> str:
     return f"{row.title} [yellow]![/yellow]" if row.suspects else row.title
 
 
-def _coloured(text: str, column: Column, ratio: float, apart: bool) -> str:
-    if not apart or column.direction == "neither":
+def _coloured(text: str, column: Column, ratio: float, clear: bool) -> str:
+    if not clear or column.direction == "neither":
         return text
     better = (ratio > 1) == (column.direction == "higher")
     return f"[{_BETTER if better else _WORSE}]{text}[/]"
@@ -174,7 +175,7 @@ def _detail(report: Report, column: Column) -> Table:
             mark = " ?" if ratio.disputed else ""
             robust = "–" if ratio.robust is None else f"{three_digits(ratio.robust)}{mark}"
             cells += [
-                _coloured(times(ratio), column, ratio.value, ratio.apart),
+                _coloured(times(ratio), column, ratio.value, ratio.clear),
                 ratio_interval(ratio),
                 robust,
             ]
@@ -210,7 +211,8 @@ def _foot(report: Report, console: Console, detail: bool) -> None:
     if not detail:
         lines.append("median ± the wider side of its 95 % interval; ↑ more is better, ↓ less")
         if reference:
-            lines.append(f"×: ratio to {reference}, paired by round; coloured where its interval excludes 1")
+            coloured = "" if report.pilot else "; coloured where its interval excludes 1"
+            lines.append(f"×: ratio to {reference}, paired by round{coloured}")
     elif reference:
         lines.append(f"ratio to {reference}, paired by round; ?: the robust estimate disagrees")
     if report.tool_share:

@@ -3,3 +3,5 @@
 Formulas and their sources: docs/method.md. This package imports nothing heavy by itself, so that the
 store can use `stats.histogram` at no cost; SciPy is imported where it is needed.
 """
+
+ENOUGH_ROUNDS = 6  # fewer is a pilot (design.md §6): no 95 % interval of a median exists

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from fsdyno.stats import ENOUGH_ROUNDS
 from fsdyno.stats.median import median
 from fsdyno.stats.ratio import Ratio, paired, ratio
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Key = TypeVar("Key", bound=Hashable)
-
-ENOUGH_ROUNDS = 6  # fewer is a pilot (design.md §6): no 95 % interval of a median exists
 
 
 @dataclass(frozen=True)

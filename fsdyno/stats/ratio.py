@@ -12,6 +12,8 @@ from functools import cache, lru_cache
 from math import sqrt
 from typing import TYPE_CHECKING
 
+from fsdyno.stats import ENOUGH_ROUNDS
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -40,6 +42,11 @@ class Ratio:
     def apart(self) -> bool:
         """Whether the t interval excludes equality."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+    @property
+    def clear(self) -> bool:
+        """Whether it is apart and rests on enough rounds to be more than a pilot."""
+        return self.apart and self.n >= ENOUGH_ROUNDS
 
     @property
     def disputed(self) -> bool:
