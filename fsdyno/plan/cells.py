@@ -246,7 +246,7 @@ def _as_written(schema: dict[str, Any]) -> dict[str, Any]:
     copied: dict[str, Any] = json.loads(json.dumps(schema))
     phase = Walker(copied).find(["phases", 0])
     if phase is not None:
-        phase["properties"].pop("point", None)  # type: ignore[attr-defined]
+        phase["properties"].pop("point", None)
     return copied
 
 

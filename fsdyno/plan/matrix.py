@@ -32,7 +32,9 @@ class Axes:
             self.note((self.table,), f"is empty: write an axis with its values, or leave [{self.table}] out")
         if "exclude" in keys:
             keys.remove("exclude")
-            self.note((self.table, "exclude"), "belongs to the top of the plan, before [trial], or as [[exclude]]")
+            self.note(
+                (self.table, "exclude"), "belongs to the top of the plan, before [trial], or as [[exclude]]"
+            )
         axes = []
         for key, value in flat(given, keys):
             axis = self._axis(key, value, (self.table, *key))

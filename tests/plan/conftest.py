@@ -2,52 +2,44 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fsdyno.errors import UserError
 from fsdyno.plan import Plan, parse
 from fsdyno.plan.problems import PlanError
+from fsdyno.rig import Rig
+from fsdyno.rig.binary import find_agent
 
 ROOT = Path(__file__).parents[2]
 
 
-def agent() -> Path | None:
-    named = os.environ.get("FSDYNO_AGENT")
-    if named:
-        return Path(named)
-    built = [
-        path
-        for profile in ("release", "debug")
-        for path in [*ROOT.glob(f"target/*/{profile}/fsdyno-agent"), ROOT / "target" / profile / "fsdyno-agent"]
-        if path.is_file()
-    ]
-    return max(built, key=lambda path: path.stat().st_mtime, default=None)
+@pytest.fixture(scope="session")
+def rig() -> Rig:
+    """The agent as the program finds it; else this checkout's debug build."""
+    try:
+        find_agent()
+    except UserError:
+        built = [*ROOT.glob("target/*/debug/fsdyno-agent"), ROOT / "target" / "debug" / "fsdyno-agent"]
+        found = next((path for path in built if path.is_file()), None)
+        if found is None:
+            pytest.skip("the agent is not built: run `make agent`, or let FSDYNO_AGENT name it")
+        return Rig([str(found)], privileged=False)
+    return Rig(privileged=False)
 
 
-def ask(verb: str) -> dict[str, Any]:
-    binary = agent()
-    if binary is None:
-        pytest.skip("the agent is not built: run `make build`, or set FSDYNO_AGENT")
-    answer = subprocess.run([binary, verb], capture_output=True, check=True, text=True)
-    found: dict[str, Any] = json.loads(answer.stdout)
+@pytest.fixture(scope="session")
+def schema(rig: Rig) -> dict[str, Any]:
+    found: dict[str, Any] = rig.schema()["trial"]
     return found
 
 
 @pytest.fixture(scope="session")
-def schema() -> dict[str, Any]:
-    found: dict[str, Any] = ask("schema")["trial"]
-    return found
-
-
-@pytest.fixture(scope="session")
-def describe() -> dict[str, Any]:
-    return ask("describe")
+def describe(rig: Rig) -> dict[str, Any]:
+    return rig.describe()
 
 
 @pytest.fixture(scope="session")

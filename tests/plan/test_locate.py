@@ -54,7 +54,12 @@ class Writer:
                 head = self.one_of(" . ", ".").join(self.key(k) for k in (*table, key))
                 below += self.trash() + f"[{head}]" + self.one_of("", " # a comment [not.a.table]") + "\n"
                 below += self.document(inner, (*table, key))
-            elif isinstance(inner, list) and inner and all(isinstance(i, dict) for i in inner) and style == "table":
+            elif (
+                isinstance(inner, list)
+                and inner
+                and all(isinstance(i, dict) for i in inner)
+                and style == "table"
+            ):
                 for element in inner:
                     below += "[[" + ".".join(self.key(k) for k in (*table, key)) + "]]\n"
                     below += self.document(element, (*table, key))

@@ -35,7 +35,7 @@ def test_a_recorded_seed_means_the_same_for_ever() -> None:
 def test_rounds_are_numbered_from_one_and_more_can_be_asked_for(plan_of: Callable[[str], Plan]) -> None:
     plan = plan_of(
         'question = "?"\n[trial]\nstack.devices = []\nfilesystem = "tmpfs"\nphases = [{ mount = {} }]\n'
-        '[matrix]\ndatasets.d.files = [1, 2, 3, 4, 5]\n'
+        "[matrix]\ndatasets.d.files = [1, 2, 3, 4, 5]\n"
     )
     few, more = rounds(plan, 9, 3), rounds(plan, 9, 8)
     assert [r.number for r in more] == list(range(1, 9))

@@ -16,7 +16,10 @@ from fsdyno.plan.schema import KEYWORDS, Walker
 
 GOOD: dict[str, Any] = {
     "stack": {
-        "devices": [{"file": {"size": 1 << 30, "backing": "sparse"}}, {"disk": {"path": "/dev/disk/by-id/x"}}],
+        "devices": [
+            {"file": {"size": 1 << 30, "backing": "sparse"}},
+            {"disk": {"path": "/dev/disk/by-id/x"}},
+        ],
         "settings": {"read_ahead": 131072, "scheduler": "none", "write_cache": "write through"},
     },
     "filesystem": {"type": "ext4", "barrier": False, "block_size": 4096, "commit": 5},
@@ -24,7 +27,10 @@ GOOD: dict[str, Any] = {
     "phases": [
         {"mkfs": {}, "timeout": 30},
         {"mount": {}, "at": "rig"},
-        {"name": "w", "workload": {"tree": {"op": "create", "dataset": "small", "threads": 2, "order": "random"}}},
+        {
+            "name": "w",
+            "workload": {"tree": {"op": "create", "dataset": "small", "threads": 2, "order": "random"}},
+        },
         {"workload": {"random": {"op": "read", "dataset": "small", "runtime": 1.5, "depth": 8}}},
         {"remount": {"cold": True}},
         {"set": {"read_ahead": 0}},
@@ -33,7 +39,27 @@ GOOD: dict[str, Any] = {
     "timeout": 60.5,
 }
 # no null: TOML has none
-ODD = [True, False, 0, 1, -1, 2**32, 2**64, 1.0, 1.5, -0.5, "", "full", "ext4", "xfs", "4K", [], [1], {}, {"type": "xfs"}]
+ODD = [
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2**32,
+    2**64,
+    1.0,
+    1.5,
+    -0.5,
+    "",
+    "full",
+    "ext4",
+    "xfs",
+    "4K",
+    [],
+    [1],
+    {},
+    {"type": "xfs"},
+]
 FORMATS = jsonschema.FormatChecker()
 for bits in (32, 64):
     FORMATS.checks(f"uint{bits}")(lambda v, top=2**bits: not isinstance(v, int) or v < top)
@@ -63,9 +89,13 @@ def mutated(draw: Any) -> dict[str, Any]:
         elif change == "remove":
             del parent[where[-1]]
         elif change == "rename" and isinstance(parent, dict):
-            parent[draw(st.sampled_from(["x", "size", "files", "mount", "type", "disk"]))] = parent.pop(where[-1])
+            parent[draw(st.sampled_from(["x", "size", "files", "mount", "type", "disk"]))] = parent.pop(
+                where[-1]
+            )
         elif isinstance(parent, dict):
-            parent[draw(st.sampled_from(["y", "threads", "unmount", "name", "tree"]))] = copy.deepcopy(draw(st.sampled_from(ODD)))
+            parent[draw(st.sampled_from(["y", "threads", "unmount", "name", "tree"]))] = copy.deepcopy(
+                draw(st.sampled_from(ODD))
+            )
     return holder
 
 
@@ -89,7 +119,7 @@ def strict(checker: Any, instance: Any) -> bool:
 def validator(schema: dict[str, Any]) -> Any:
     base = jsonschema.Draft202012Validator
     checker = base.TYPE_CHECKER.redefine("integer", strict)  # 1.0 is no count of threads
-    kind = jsonschema.validators.extend(base, type_checker=checker)
+    kind: Any = jsonschema.validators.extend(base, type_checker=checker)  # type: ignore[no-untyped-call]
     return kind(plain(schema), format_checker=FORMATS)
 
 
@@ -172,7 +202,12 @@ MIXED = {
         "sync": {
             "oneOf": [
                 {"type": "string", "enum": ["end", "file"]},
-                {"type": "object", "properties": {"every": {"type": "integer"}}, "required": ["every"], "additionalProperties": False},
+                {
+                    "type": "object",
+                    "properties": {"every": {"type": "integer"}},
+                    "required": ["every"],
+                    "additionalProperties": False,
+                },
             ]
         },
         "value": {"anyOf": [{"type": "integer", "format": "bytes"}, {"type": "boolean"}]},
@@ -181,7 +216,9 @@ MIXED = {
 }
 
 
-@pytest.mark.parametrize("spec", [{"sync": "end"}, {"sync": {"every": 4}}, {"value": 1}, {"value": True}, {"value": "4K"}])
+@pytest.mark.parametrize(
+    "spec", [{"sync": "end"}, {"sync": {"every": 4}}, {"value": 1}, {"value": True}, {"value": "4K"}]
+)
 def test_choices_that_mix_words_and_tables(spec: dict[str, Any]) -> None:
     walker = Walker(MIXED)
     checked = walker.check(spec)

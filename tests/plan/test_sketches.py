@@ -74,7 +74,9 @@ def test_a_sketch_is_compared_at_each_point_with_its_reference(
     assert threads == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_the_prepared_files_of_one_study_are_made_once(schema: dict[str, Any], describe: dict[str, Any]) -> None:
+def test_the_prepared_files_of_one_study_are_made_once(
+    schema: dict[str, Any], describe: dict[str, Any]
+) -> None:
     plan, _ = read((SKETCHES / "tsuna.toml").read_text(), "tsuna.toml", schema=schema, describe=describe)
     assert plan is not None
     flat = plan.cells[0].expand(range(len(plan.points)))["phases"]

@@ -49,17 +49,20 @@ def test_times(text: str, seconds: float) -> None:
     assert parse_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "K", "12X", "1e3", "1,5M", "-1K", "1.0001K", "1 2", "0x10", "1K2", "nan", "∞"])
+@pytest.mark.parametrize(
+    "text", ["", "K", "12X", "1e3", "1,5M", "-1K", "1.0001K", "1 2", "0x10", "1K2", "nan", "∞"]
+)
 def test_these_are_no_sizes(text: str) -> None:
-    with pytest.raises(ValueError, match="is not|negative|unknown unit|whole number"):
+    with pytest.raises(ValueError, match=r"is not|negative|unknown unit|whole number"):
         parse_bytes(text)
 
 
 @pytest.mark.parametrize(
-    ("text", "binary", "decimal"), [("1GB", "1GiB", "1000000000"), ("64kB", "64KiB", "64000"), ("1.5MB", "1.5MiB", "1500000")]
+    ("text", "binary", "decimal"),
+    [("1GB", "1GiB", "1000000000"), ("64kB", "64KiB", "64000"), ("1.5MB", "1.5MiB", "1500000")],
 )
 def test_decimal_looking_units_are_refused_with_both_readings(text: str, binary: str, decimal: str) -> None:
-    with pytest.raises(ValueError, match="ambiguous") as caught:
+    with pytest.raises(ValueError, match=r"ambiguous") as caught:
         parse_bytes(text)
     assert f'"{binary}"' in str(caught.value)
     assert decimal in str(caught.value)
@@ -67,7 +70,7 @@ def test_decimal_looking_units_are_refused_with_both_readings(text: str, binary:
 
 @pytest.mark.parametrize("text", ["", "s", "30", "-1s", "30 sek", "1h30", "1:30", "1e3s"])
 def test_these_are_no_times(text: str) -> None:
-    with pytest.raises(ValueError, match="is not|negative|no unit|unknown unit"):
+    with pytest.raises(ValueError, match=r"is not|negative|no unit|unknown unit"):
         parse_seconds(text)
 
 
@@ -88,5 +91,11 @@ def test_a_whole_multiple_is_shown_so_that_it_reads_back(count: int, unit: str) 
 
 def test_shown_for_people() -> None:
     assert [show_bytes(n) for n in (0, 512, 131072, 3 << 29)] == ["0 B", "512 B", "128 KiB", "1.5 GiB"]
-    assert [show_seconds(s) for s in (0.82, 45, 125, 120, 12000)] == ["0.8 s", "45 s", "2 min 5 s", "2 min", "3 h 20 min"]
+    assert [show_seconds(s) for s in (0.82, 45, 125, 120, 12000)] == [
+        "0.8 s",
+        "45 s",
+        "2 min 5 s",
+        "2 min",
+        "3 h 20 min",
+    ]
     assert show_seconds(3599.7) == "1 h"

@@ -1,0 +1,128 @@
+"""What a plan needs: space, data, time; and how it is shown."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+
+from rich.console import Console
+
+from fsdyno.plan import Plan, estimate
+from fsdyno.plan.show import as_json, show
+
+Read = Callable[[str], Plan]
+TEXT = """
+question = "Which?"
+[trial]
+stack.devices = [{ file = { size = "1GiB" } }]
+filesystem = "ext4"
+datasets.a = { files = 100, size = "1M" }
+datasets.b = { files = 50, size = "1M" }
+phases = [
+    { mkfs = {} },
+    { mount = {} },
+    { name = "write a", workload.tree = { op = "create", dataset = "a" } },
+    { name = "delete a", workload.tree = { op = "delete", dataset = "a" } },
+    { name = "write b", workload.stream = { op = "write", dataset = "b" } },
+    { name = "look", workload.random = { op = "read", dataset = "b", operations = 1000 } },
+    { unmount = {} },
+]
+"""
+GIB = 1 << 30
+
+
+def test_data_is_what_stands_at_one_time(plan_of: Read) -> None:
+    assert plan_of(TEXT).data_bytes() == 100 << 20
+    assert plan_of(TEXT.replace('op = "delete"', 'op = "stat"')).data_bytes() == 150 << 20
+
+
+def test_written_files_are_kept_for_the_whole_campaign_and_shared_by_cells(plan_of: Read) -> None:
+    assert plan_of(TEXT + '[matrix]\nfilesystem = ["ext4", "xfs"]\n').space() == GIB
+    sizes = '[matrix]\n"stack.devices.0.file.size" = ["1GiB", "2GiB"]\n'
+    assert plan_of(TEXT + sizes).space() == 3 * GIB
+
+
+def test_a_file_system_without_a_disk_needs_no_space(plan_of: Read) -> None:
+    assert plan_of(TEXT.replace('"ext4"', '"tmpfs"')).space() == 0
+    assert plan_of(TEXT + '[matrix]\nfilesystem = ["ext4", "tmpfs"]\n').space() == GIB
+
+
+def test_a_sparse_file_needs_about_its_data_and_never_more_than_its_size(plan_of: Read) -> None:
+    sparse = TEXT.replace('size = "1GiB"', 'size = "72TiB", backing = "sparse"')
+    assert 100 << 20 < plan_of(sparse).space() < GIB
+    small = sparse.replace("72TiB", "128M")
+    assert plan_of(small).space() == 128 << 20
+
+
+def test_the_estimate_is_rough_until_something_was_measured(plan_of: Read) -> None:
+    plan = plan_of(TEXT + '[matrix]\nfilesystem = ["ext4", "xfs"]\n')
+    rough = estimate(plan)
+    assert rough.how.startswith("rough")
+    assert rough.total == rough.setup + 6 * rough.seconds_per_round
+    half = estimate(plan, lambda cell: 100.0 if cell.index == 0 else None)
+    assert "1 of 2" in half.how
+    assert half.seconds_per_round > rough.seconds_per_round
+    whole = estimate(plan, lambda cell: 10.0)
+    assert (whole.seconds_per_round, whole.how) == (20.0, "mean of the trials measured so far")
+
+
+def test_more_work_takes_longer(plan_of: Read) -> None:
+    base = estimate(plan_of(TEXT)).seconds_per_round
+    assert estimate(plan_of(TEXT.replace("files = 100", "files = 200"))).seconds_per_round > base
+    assert estimate(plan_of(TEXT.replace("operations = 1000", "operations = 9000"))).seconds_per_round > base
+    timed = estimate(plan_of(TEXT.replace("operations = 1000", 'runtime = "60s"'))).seconds_per_round
+    assert 59 < timed - base < 61
+    swept = estimate(
+        plan_of(TEXT + '[sweep]\n"phases.look.operations" = [1000, 1000000]\n')
+    ).seconds_per_round
+    assert swept > base + 10
+
+
+def test_bytes_written_count_backing_files_and_every_trial(plan_of: Read) -> None:
+    assert estimate(plan_of(TEXT)).bytes_written == GIB + 6 * (150 << 20)
+
+
+def shown(plan: Plan, free: int | None = None) -> str:
+    out = io.StringIO()
+    Console(file=out, width=120, color_system=None).print(show(plan, free=free))
+    return out.getvalue()
+
+
+def test_show_tells_everything_before_anything_is_touched(plan_of: Read) -> None:
+    text = TEXT + '[matrix]\nfilesystem = ["ext4", "xfs"]\n[sweep]\n"phases.look.operations" = [1000, 5000]\n'
+    screen = shown(plan_of(text + '[reference]\nfilesystem = "ext4"\n'))
+    for word in (
+        "Which?",
+        "12: 6 rounds × 2 cells × 2 points",
+        "1 GiB",
+        "rough",
+        "filesystem = ext4",
+        "write a",
+    ):
+        assert word in screen
+    assert "tree create dataset=a\n" in "\n".join(line.rstrip() for line in screen.splitlines()) + "\n"
+    assert screen.count("once per point (2)") == 1
+
+
+def test_show_warns_of_missing_space_and_of_too_few_rounds(plan_of: Read) -> None:
+    plan = plan_of(TEXT.replace("[trial]", "rounds = 3\n[trial]", 1))
+    assert "NOT ENOUGH" in shown(plan, free=GIB - 1)
+    assert "NOT ENOUGH" not in shown(plan, free=GIB)
+    assert "pilot" in shown(plan)
+    assert "pilot" not in shown(plan_of(TEXT))
+
+
+def test_square_brackets_in_a_plan_are_text(plan_of: Read) -> None:
+    plan = plan_of(TEXT.replace('"Which?"', '"Is [bold] bold?"'))
+    assert "Is [bold] bold?" in shown(plan)
+
+
+def test_the_same_for_programs(plan_of: Read) -> None:
+    plan = plan_of(TEXT + '[matrix]\nfilesystem = ["ext4", "xfs"]\n')
+    told = json.loads(json.dumps(as_json(plan, free=5)))
+    assert told["trials"] == 12
+    assert told["space"] == GIB
+    assert told["free"] == 5
+    assert [c["name"] for c in told["cells"]] == ["ext4", "xfs"]
+    assert told["cells"][0]["what"] == plan.cells[0].what
