@@ -244,17 +244,16 @@ fn undo_loop(token: &str, backing: &Identity, name: &str) -> Fate {
 /// Takes a number out of the pool unless somebody has it; false if it is still there and unbound.
 pub(crate) fn remove_number(number: u32) -> bool {
     let result = loopdev::remove(number);
-    result.is_ok() || loopdev::bound(number) || !sysfs::class(&format!("loop{number}")).exists()
+    result.is_ok() || loopdev::bound(number) || !loopdev::exists(number)
 }
 
 fn undo_number(number: u32) -> Fate {
-    let there = || sysfs::class(&format!("loop{number}")).exists();
-    if !there() {
+    if !loopdev::exists(number) {
         return Fate::Gone;
     }
     // The kernel refuses for one that is bound or open: then somebody uses it, and it is theirs.
     if patience::until(VANISHING / 5, || loopdev::bound(number) || loopdev::remove(number).is_ok())
-        && !there()
+        && !loopdev::exists(number)
     {
         return Fate::Undone(format!("removed /dev/loop{number}"));
     }

@@ -3,7 +3,8 @@
 //!
 //! The token in `lo_file_name` and the backing inode are the device's identity; its number is not.
 //! Numbers are added to the kernel's pool by `LOOP_CTL_ADD`, so that no attribute which somebody
-//! else set on a number (they survive a detach) reaches a trial, and ours reach nobody.
+//! else set on a number (they survive a detach) reaches a trial, and ours reach nobody. They are
+//! drawn at random from where nobody counts up to, so that the ledger can name one before it exists.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -89,12 +90,22 @@ fn control(request: libc::c_ulong, argument: libc::c_long) -> io::Result<u32> {
     Ok(result as u32)
 }
 
-/// Adds a number of its own to the kernel's pool.
+/// A number to [`add`]. The range leaves five bits for partitions (`max_part`) of 20-bit minors.
 ///
 /// # Errors
-/// If there is no loop driver, or we may not.
-pub fn add() -> io::Result<u32> {
-    control(LOOP_CTL_ADD, -1)
+/// Of `getrandom(2)`.
+pub fn draw() -> io::Result<u32> {
+    let mut bytes = [0u8; 4];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    Ok(1024 + u32::from_le_bytes(bytes) % 31_744)
+}
+
+/// Adds a number to the kernel's pool.
+///
+/// # Errors
+/// `EEXIST` if there is one; others if there is no loop driver, or we may not.
+pub fn add(number: u32) -> io::Result<()> {
+    control(LOOP_CTL_ADD, number.into()).map(drop)
 }
 
 /// Takes a number out of the pool. The kernel refuses (`EBUSY`) while it is bound or open.
@@ -116,6 +127,12 @@ pub fn remove(number: u32) -> io::Result<()> {
 #[must_use]
 pub fn path(number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/loop{number}"))
+}
+
+/// Whether the number is in the kernel's pool.
+#[must_use]
+pub fn exists(number: u32) -> bool {
+    sysfs::class(&format!("loop{number}")).exists()
 }
 
 /// Whether a file is bound to the number.

@@ -141,10 +141,22 @@ impl Rig {
         if let Some(number) = self.free_numbers.pop() {
             return Ok(number);
         }
-        let number = loopdev::add()?;
-        self.numbers.push(number);
-        self.ledger.record(&Entry::LoopNumber { number })?;
-        Ok(number)
+        loop {
+            let number = loopdev::draw()?;
+            if loopdev::exists(number) {
+                continue;
+            }
+            self.ledger.record(&Entry::LoopNumber { number })?;
+            match loopdev::add(number) {
+                // Somebody drew the same in this instant. It is not taken out later: they hold it.
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                other => {
+                    other?;
+                    self.numbers.push(number);
+                    return Ok(number);
+                }
+            }
+        }
     }
 
     pub(crate) fn give_number(&mut self, number: u32) {
@@ -156,9 +168,11 @@ impl Rig {
         self.numbers.retain(|&n| n != number);
     }
 
-    /// A backing file for a device, and whether an earlier trial used it.
+    /// A backing file for a device, and whether an earlier trial used it. A sparse one belongs to
+    /// the trial and its ledger.
     pub(crate) fn take_file(
         &mut self,
+        trial: &mut Ledger,
         device: &FileDevice,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<(BackingFile, bool), Refused> {
@@ -175,7 +189,8 @@ impl Rig {
             }
         }
         let (size, backing) = (device.size.0, device.backing);
-        let file = BackingFile::make(&mut self.ledger, &folder, size, backing, &self.stop, progress)?;
+        let ledger = if backing == Backing::Written { &mut self.ledger } else { trial };
+        let file = BackingFile::make(ledger, &folder, size, backing, &self.stop, progress)?;
         Ok((file, false))
     }
 

@@ -163,7 +163,10 @@ impl<'rig> TrialStack<'rig> {
                 "use 512 or 4096 byte blocks and a size that is a multiple of 4 KiB",
             ));
         }
-        let (backing, reused) = self.rig.take_file(spec, progress)?;
+        let Some(ledger) = self.ledger.as_mut() else {
+            return Err(Refused::environment("the trial is over", "begin another"));
+        };
+        let (backing, reused) = self.rig.take_file(ledger, spec, progress)?;
         let fail = |error: io::Error| {
             Refused::environment(
                 format!("cannot make a loop device: {error}"),

@@ -67,12 +67,6 @@ pub fn bound_below(folder: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Loop numbers in the kernel's pool.
-pub fn numbers() -> Vec<PathBuf> {
-    let names = fs::read_dir("/sys/block").unwrap().map(|e| e.unwrap().path());
-    names.filter(|p| p.file_name().unwrap().to_string_lossy().starts_with("loop")).collect()
-}
-
 /// All that is left below a folder, for "nothing is left".
 pub fn leftovers(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
