@@ -157,7 +157,7 @@ fn checked(code: i32) -> ToolVerdict {
     }
 }
 
-/// Served by ext4 if ext4 lists the device; else, as nothing else serves these names, by ext2's own.
+/// ext4 lists every device that it serves, under whatever name; ext2's own driver lists none.
 pub(crate) fn driver(sys_fs: &Path, kernel_device: &str) -> Option<String> {
     sys_fs.join("ext4").join(kernel_device).exists().then(|| "ext4".to_string())
 }

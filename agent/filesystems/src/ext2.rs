@@ -1,7 +1,5 @@
 //! ext2: no journal.
 
-use std::path::Path;
-
 use fsdyno_spec::units::Bytes;
 
 use crate::ext;
@@ -37,14 +35,9 @@ pub(crate) static EXT2: FileSystem = FileSystem {
     ],
     refuse: ext::refuse,
     modules: &["ext2", "ext4"],
-    driver,
+    driver: ext::driver,
     driver_hint,
 };
-
-/// ext4 lists what it serves in `/sys/fs`; ext2's own driver lists nothing, so it is known by that.
-fn driver(sys_fs: &Path, kernel_device: &str) -> Option<String> {
-    ext::driver(sys_fs, kernel_device).or_else(|| Some("ext2".to_string()))
-}
 
 /// ext2's own driver wins where it is built; else ext4 takes the name over if it was built to.
 fn driver_hint(config: &KernelConfig) -> Option<String> {

@@ -313,7 +313,8 @@ impl FileSystem {
         (self.on_disk()?.superblock)(medium)
     }
 
-    /// The driver that serves the mounted device, proved from `/sys/fs`.
+    /// The driver that serves the mounted device, proved from `/sys/fs`. None if no driver lists the
+    /// device there: then it is the one that mountinfo names.
     #[must_use]
     pub fn driver(&self, kernel_device: &str) -> Option<String> {
         (self.driver)(Path::new("/sys/fs"), kernel_device)

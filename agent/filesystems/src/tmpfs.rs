@@ -15,7 +15,6 @@ pub(crate) static TMPFS: FileSystem = FileSystem {
     options: &[NOATIME, EXTRA_MOUNT],
     refuse: |_| Ok(()),
     modules: &[],
-    // Nothing in /sys/fs; the name has one driver only.
-    driver: |_, _| Some("tmpfs".to_string()),
+    driver: |_, _| None,
     driver_hint: |_| Some("tmpfs".to_string()),
 };

@@ -22,7 +22,7 @@ fn facts(name: &str, options: Value, size: Bytes) -> Option<std::collections::BT
     let options = fs.options(&given(options)).expect("valid options");
     let image = make(fs, &options, size)?;
     let superblock = fs.superblock(&mut image.open()).expect("a superblock");
-    fs.verify_medium(&options, UUID, size, &superblock).expect("as asked");
+    fs.verify_medium(&options, &image.uuid, size, &superblock).expect("as asked");
     Some(superblock.facts)
 }
 
@@ -33,9 +33,9 @@ fn every_row_is_made_with_its_defaults_carries_our_uuid_and_passes_its_check() {
         let options = fs.options(&given(json!({}))).expect("no options");
         let Some(image) = make(fs, &options, size) else { continue };
         let superblock = fs.superblock(&mut image.open()).expect("a superblock");
-        assert_eq!(superblock.uuid, UUID, "{}", fs.name);
+        assert_eq!(superblock.uuid, image.uuid, "{}", fs.name);
         assert_eq!(superblock.facts["size"], json!(size.0), "{}", fs.name);
-        fs.verify_medium(&options, UUID, size, &superblock).expect("as asked");
+        fs.verify_medium(&options, &image.uuid, size, &superblock).expect("as asked");
 
         let before = std::fs::read(&image.path).expect("the image");
         let output = run(&fs.check(CheckMode::Full, image.name()).expect("a checker")).expect("a checker");
@@ -52,7 +52,7 @@ fn the_minimum_size_is_taken_and_less_is_refused_before_the_tool_runs() {
         let options = fs.options(&given(json!({}))).expect("no options");
         let Some(image) = make(fs, &options, minimum) else { continue };
         let superblock = fs.superblock(&mut image.open()).expect("a superblock");
-        fs.verify_medium(&options, UUID, minimum, &superblock).expect("whole at its minimum");
+        fs.verify_medium(&options, &image.uuid, minimum, &superblock).expect("whole at its minimum");
         let less = fs.mkfs(&options, "/nowhere", Bytes(minimum.0 - 1), UUID, true).expect_err("too small");
         assert!(less.message.contains("needs a device of") && less.advice.is_some());
     }
@@ -94,7 +94,8 @@ fn a_journal_that_mke2fs_silently_left_out_is_noticed() {
     let options = ext4.options(&given(json!({ "block_size": 4096 }))).expect("valid");
     let Some(image) = make(ext4, &options, Bytes::mib(2)) else { return };
     let superblock = ext4.superblock(&mut image.open()).expect("a superblock");
-    let reason = ext4.verify_medium(&options, UUID, Bytes::mib(2), &superblock).expect_err("no journal");
+    let reason =
+        ext4.verify_medium(&options, &image.uuid, Bytes::mib(2), &superblock).expect_err("no journal");
     assert!(reason.message.contains("journal"), "{reason:?}");
 }
 
@@ -138,7 +139,8 @@ fn a_uuid_smuggled_in_by_extra_arguments_is_noticed() {
     let options = ext4.options(&given(json!({ "extra_mkfs": ["-U", other] }))).expect("valid");
     let Some(image) = make(ext4, &options, Bytes::mib(64)) else { return };
     let superblock = ext4.superblock(&mut image.open()).expect("a superblock");
-    let reason = ext4.verify_medium(&options, UUID, image.size, &superblock).expect_err("another UUID");
+    let reason =
+        ext4.verify_medium(&options, &image.uuid, image.size, &superblock).expect_err("another UUID");
     assert!(reason.message.contains(other), "{reason:?}");
 }
 

@@ -11,6 +11,7 @@ use fsdyno_filesystems::{CommandLine, FileSystem, MountPlan, Options};
 use fsdyno_spec::units::Bytes;
 use serde_json::{Map, Value};
 
+/// A UUID where nothing is mounted.
 pub const UUID: &str = "5eed0000-1234-4abc-8def-0123456789ab";
 
 /// A sparse file in a folder that goes with it.
@@ -18,6 +19,9 @@ pub struct Image {
     pub folder: tempfile::TempDir,
     pub path: PathBuf,
     pub size: Bytes,
+    /// What mkfs is asked to give it. The kernel refuses to mount two of one UUID, and tests run side
+    /// by side.
+    pub uuid: String,
 }
 
 impl Image {
@@ -25,7 +29,9 @@ impl Image {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("device");
         File::create(&path).and_then(|file| file.set_len(size.0)).expect("a sparse file");
-        Self { folder, path, size }
+        let uuid =
+            std::fs::read_to_string("/proc/sys/kernel/random/uuid").expect("a UUID").trim().to_string();
+        Self { folder, path, size, uuid }
     }
 
     pub fn name(&self) -> &str {
@@ -63,7 +69,7 @@ pub fn given(options: Value) -> BTreeMap<String, Value> {
 /// Makes a file system on a sparse file; none if the tool is missing.
 pub fn make(fs: &FileSystem, options: &Options, size: Bytes) -> Option<Image> {
     let image = Image::new(size);
-    let command = fs.mkfs(options, image.name(), size, UUID, true).expect("a command line");
+    let command = fs.mkfs(options, image.name(), size, &image.uuid, true).expect("a command line");
     let output = run(&command)?;
     let verdict = fs.exit_meaning(fsdyno_filesystems::Role::Mkfs, output.status.code().unwrap_or(-1));
     assert!(verdict.ok, "{}: {}", command.shell(), String::from_utf8_lossy(&output.stderr));
@@ -75,6 +81,7 @@ pub struct Mounted {
     pub target: PathBuf,
     /// Kernel name of the loop device; empty for file systems without one.
     pub device: String,
+    pub fstype: String,
     pub super_options: String,
     pub mount_options: String,
 }
@@ -99,6 +106,7 @@ impl Mounted {
         let right: Vec<_> = right.split(' ').collect();
         Ok(Self {
             device: right[1].trim_start_matches("/dev/").to_string(),
+            fstype: right[0].to_string(),
             super_options: right[2].to_string(),
             mount_options: left.split(' ').nth(5).expect("mount options").to_string(),
             target,
