@@ -18,7 +18,7 @@ use fsdyno_spec::units::Bytes;
 use fsdyno_stack::{Rig, clean};
 use serde_json::{Value, json};
 
-const SIZE: Bytes = Bytes::mib(64);
+const SIZE: Bytes = Bytes::mib(16);
 
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().to_string()
