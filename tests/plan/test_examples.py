@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fsdyno.errors import Exit
-from fsdyno.plan import PlanError, load, rounds
+from fsdyno.plan import PlanError, load, parse, rounds
 from fsdyno.plan.show import as_json
 
 HERE = Path(__file__).parent
@@ -47,3 +47,19 @@ def test_every_ready_plan_can_be_run(path: Path, schema: dict[str, Any], describ
     assert plan.reference
     assert len(rounds(plan, 1, plan.rounds)) == plan.rounds
     assert as_json(plan)["trials"] == plan.rounds * len(plan.cells)
+
+
+def test_the_plan_in_the_manual_is_right(schema: dict[str, Any], describe: dict[str, Any]) -> None:
+    page = (HERE.parents[1] / "docs" / "plan.md").read_text()
+    text = re.findall(r"```toml\n(.*?)```", page, re.S)[0]
+    plan = parse(text, "plan.toml", schema=schema, describe=describe)
+    assert ([c.name for c in plan.cells], len(plan.points)) == (["ext4", "xfs", "ext4 nobarrier"], 4)
+    told = re.findall(r"```\n(plan.toml:.*?)\n```", page, re.S)[0]
+    with pytest.raises(PlanError) as caught:
+        parse(
+            text.replace('"create", dataset', '"create", thread = 2, dataset'),
+            "plan.toml",
+            schema=schema,
+            describe=describe,
+        )
+    assert str(caught.value) == told
