@@ -91,7 +91,7 @@ def run(plan: Path, state: Path | None, work: Path | None, **options: Any) -> No
 @cli.command()
 @click.argument("directory", type=click.Path(path_type=Path))
 @run_options
-def bench(directory: Path, state: Path | None, work: Path | None, rounds: int | None, **options: Any) -> None:
+def bench(directory: Path, state: Path | None, work: Path | None, **options: Any) -> None:
     """Measure an existing directory as it is: no root, no mkfs."""
     from fsdyno import bench_dir
     from fsdyno.plan import parse

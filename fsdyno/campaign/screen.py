@@ -148,10 +148,12 @@ class Screen(Plain):
 
 def opening(header: Header) -> list[str]:
     """The lines before the first trial."""
+    cells = "1 cell" if header.cells == 1 else f"{header.cells} cells"
     points = f" × {header.points} points" if header.points else ""
+    rounds = "1 round" if header.rounds == 1 else f"{header.rounds} rounds"
     lines = [
         header.question,
-        f"{header.cells} cells{points} × {header.rounds} rounds, needs {show_bytes(header.space)}, "
+        f"{cells}{points} × {rounds}, needs {show_bytes(header.space)}, "
         f"about {show_seconds(header.seconds)} ({header.how})",
         f"campaign {header.campaign[:8]} in {header.store}",
     ]

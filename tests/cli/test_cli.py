@@ -106,7 +106,7 @@ def test_env_gives_the_reason_and_the_package_for_each_no(tmp_path: Path) -> Non
 def test_bench_measures_a_directory(tmp_path: Path) -> None:
     done = on_double(tmp_path)("bench", tmp_path, "--rounds", "2")
     assert done.returncode == 0, done.stderr
-    assert "random read" in done.stdout
+    assert "random read" in done.stdout and "2 of 2 rounds" in done.stdout
 
 
 @pytest.mark.parametrize(
