@@ -33,11 +33,11 @@ impl TestDisk {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("disk.img");
         fs::File::create(&file).unwrap().set_len(SIZE.0).unwrap();
-        let made = ["/dev/disk", BY_ID]
-            .map(PathBuf::from)
-            .into_iter()
-            .filter(|f| fs::create_dir(f).is_ok())
-            .collect();
+        for (n, folder) in FOLDERS.iter().enumerate() {
+            if fs::create_dir(folder).is_ok() {
+                MADE[n].store(true, Ordering::SeqCst);
+            }
+        }
         let foreign = Foreign::attach(&file);
         let link = Path::new(BY_ID).join(format!("fsdyno-test-{name}-{}", std::process::id()));
         symlink(&foreign.path, &link).unwrap();
