@@ -64,7 +64,7 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
             name: "nodatacow",
             kind: Kind::Flag(false),
             rule: Rule::MountSwitch { param: ("nodatacow", None), shown: &["nodatacow"] },
-            help: "New files are written in place, without data checksums (mount -o nodatacow).",
+            help: "New files are written in place, without data checksums (mount -o nodatacow). Excludes compression.",
         },
         EXTRA_MOUNT,
     ],

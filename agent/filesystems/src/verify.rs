@@ -80,6 +80,7 @@ impl<'a> Shown<'a> {
             "the kernel did not take {asked} for {filesystem}: the mount has `{}` and `{}`",
             self.superblock, self.mount
         ))
+        .advise("leave it out, or the option that excludes it; the kernel log may name it")
     }
 }
 

@@ -101,7 +101,7 @@ fn what_the_kernel_did_not_take_is_named_with_what_it_has() {
         let options = fs.options(&given(wanted.clone())).expect("valid options");
         let reason = fs.verify_mount(&options, of_super, of_mount).expect_err("not taken");
         assert!(reason.message.contains(named), "{name} {wanted}: {reason:?}");
-        assert!(reason.message.contains(of_super), "{name} {wanted}: {reason:?}");
+        assert!(reason.message.contains(of_super) && reason.advice.is_some(), "{name} {wanted}: {reason:?}");
     }
 }
 
@@ -110,6 +110,17 @@ fn a_value_that_the_kernel_shows_in_another_unit_is_still_seen() {
     let xfs = find("xfs").expect("a row");
     let options = xfs.options(&given(json!({ "logbsize": 262144 }))).expect("valid options");
     xfs.verify_mount(&options, "rw,inode64,logbufs=8,logbsize=256k,noquota", "rw,relatime").expect("taken");
+}
+
+#[test]
+fn an_option_that_the_kernel_silently_drops_is_noticed() {
+    let btrfs = find("btrfs").expect("a row");
+    let wanted = json!({ "nodatacow": true, "extra_mount": ["compress=zstd"] });
+    let Some(result) = mount(btrfs, &wanted) else { return };
+    let (mounted, _image) = result.expect("a mount");
+    let options = btrfs.options(&given(wanted)).expect("valid options");
+    let reason = btrfs.verify_mount(&options, &mounted.super_options, &mounted.mount_options);
+    assert!(reason.expect_err("dropped").message.contains("nodatacow"));
 }
 
 #[test]
