@@ -211,9 +211,10 @@ fn watch(
         let done = totals(published);
         if left.load(Ordering::Acquire) > 0 {
             sampler.take(now(), done);
+            report(done.0);
         }
-        report(done.0);
     }
+    report(totals(published).0);
     sampler
 }
 

@@ -47,6 +47,24 @@ fn told_to_stop_before_it_began_a_load_does_nothing() {
 }
 
 #[test]
+fn a_file_that_became_shorter_ends_a_load_that_is_under_way() {
+    for depth in [1, 8] {
+        let place = Place::new(1, MIB, 1);
+        place.done(stream(StreamOp::Write, MIB, 1, false));
+        let failure = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                let file = std::fs::File::options().write(true).open(place.file(0)).expect("the file");
+                file.set_len(MIB / 2 + 100).expect("cut it");
+            });
+            place.fails(random_for(RandomOp::Read, 4096, 2, depth, 3600.0))
+        });
+        assert_eq!(failure.outcome, Outcome::Failed);
+        assert!(failure.reason.message.starts_with("short read of"), "{failure:?}");
+    }
+}
+
+#[test]
 fn a_failure_of_one_thread_ends_the_others_and_is_the_one_reported() {
     let place = Place::new(2000, 0, 1000);
     place.done(tree(TreeOp::Create, 2));
