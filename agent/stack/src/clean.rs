@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fsdyno_spec::event::Cleaned;
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, open, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, open, unlinkat};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -76,7 +76,8 @@ fn replay(state: &Path, path: &Path, cleaned: &mut Cleaned) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return,
         Err(error) => return cleaned.failed.push(format!("{}: {error}", path.display())),
     };
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let holder = || ledger::read(&fs::read_to_string(path).ok()?).ok().map(|(header, _)| header.pid);
+    if ledger::lock(&file, holder).is_err() {
         cleaned.live += 1;
         return;
     }

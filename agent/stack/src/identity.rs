@@ -94,13 +94,17 @@ pub fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_string()
 }
 
-/// Start time of a process in clock ticks since boot: with the pid and the boot id it names one
-/// process. `proc_pid_stat(5)`, field 22.
+/// Start time of a living process in clock ticks since boot: with the pid and the boot id it names
+/// one process. None for a zombie, which holds nothing any more. `proc_pid_stat(5)`, fields 3 and 22.
 #[must_use]
 pub fn process_start(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command name may hold spaces and parentheses: fields count from behind the last one.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    if matches!(*fields.first()?, "Z" | "X") {
+        return None;
+    }
+    fields.get(19)?.parse().ok()
 }
 
 /// A fresh name part that nobody else uses: 16 hexadecimal digits.

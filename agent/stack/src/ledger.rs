@@ -8,11 +8,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::identity::{Identity, MountId, boot_id};
+use crate::identity::{Identity, MountId, boot_id, process_start};
+use crate::patience;
 
 pub use crate::clean::clean;
 
@@ -151,6 +154,17 @@ impl Ledger {
     }
 }
 
+/// Takes a lock unless a living process has it. A process that was killed between a fork and an exec
+/// leaves a child with its descriptors for an instant, so a dead holder is waited for.
+pub(crate) fn lock(file: &File, holder: impl Fn() -> Option<u32>) -> io::Result<()> {
+    let mut result = Ok(());
+    patience::until(Duration::from_secs(2), || {
+        result = flock(file, FlockOperation::NonBlockingLockExclusive);
+        result != Err(Errno::WOULDBLOCK) || holder().is_some_and(|pid| process_start(pid).is_some())
+    });
+    Ok(result?)
+}
+
 fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
@@ -196,7 +210,7 @@ mod tests {
         let text = fs::read_to_string(folder.path().join("t.jsonl")).unwrap();
         for cut in 0..20 {
             let torn = format!("{text}{}", &r#"{"process":{"pid":8,"st"#[..cut]);
-            assert_eq!(read(&torn).unwrap().1, [entry.clone()]);
+            assert_eq!(read(&torn).unwrap().1, std::slice::from_ref(&entry));
         }
         assert!(read(&format!("{text}garbage\n")).unwrap_err().contains("line 3"));
         ledger.discard().unwrap();

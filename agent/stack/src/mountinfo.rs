@@ -77,6 +77,7 @@ fn unescape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn a_line_with_spaces_and_optional_fields_is_read() {
@@ -91,6 +92,6 @@ mod tests {
 
     #[test]
     fn the_root_is_always_mounted() {
-        assert!(read().unwrap().iter().any(|m| m.point == PathBuf::from("/")));
+        assert!(read().unwrap().iter().any(|m| m.point == Path::new("/")));
     }
 }

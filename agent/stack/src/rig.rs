@@ -11,7 +11,6 @@ use std::sync::atomic::AtomicBool;
 
 use fsdyno_spec::event::{Cleaned, Refusal};
 use fsdyno_spec::trial::{Backing, FileDevice, Stack};
-use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -22,7 +21,7 @@ use crate::disk::Disk;
 use crate::failure::Refused;
 use crate::folder;
 use crate::identity::nonce;
-use crate::ledger::{Entry, Ledger};
+use crate::ledger::{self, Entry, Ledger};
 use crate::loopdev;
 use crate::trial::TrialStack;
 
@@ -230,18 +229,18 @@ fn lock(state: &Path) -> Result<File, Refused> {
     let fail = |error: io::Error| Refused::io("cannot lock", &path, &error);
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let mut file = open.map_err(fail)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let holder = || fs::read_to_string(&path).ok()?.trim().parse().ok();
+    match ledger::lock(&file, holder) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => {
-            let holder = fs::read_to_string(&path).unwrap_or_default();
-            let holder = holder.trim();
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let holder = holder().map_or("unknown".to_string(), |pid: u32| pid.to_string());
             return Err(Refused::new(
                 Refusal::Busy,
                 format!("another agent (pid {holder}) measures on this rig"),
                 "wait until its campaign ends, or stop it: two at once would disturb each other",
             ));
         }
-        Err(errno) => return Err(fail(errno.into())),
+        Err(error) => return Err(fail(error)),
     }
     file.set_len(0).map_err(fail)?;
     writeln!(file, "{}", std::process::id()).map_err(fail)?;

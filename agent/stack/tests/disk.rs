@@ -41,7 +41,10 @@ impl TestDisk {
         let foreign = Foreign::attach(&file);
         let link = Path::new(BY_ID).join(format!("fsdyno-test-{name}-{}", std::process::id()));
         symlink(&foreign.path, &link).unwrap();
-        Self { link, foreign, folder }
+        let disk = Self { link, foreign, folder };
+        // Attributes survive on a loop number: whoever had it before may have left some.
+        fs::write(disk.queue("scheduler"), "none").unwrap();
+        disk
     }
 
     fn path(&self) -> String {

@@ -98,6 +98,6 @@ impl Foreign {
 
 impl Drop for Foreign {
     fn drop(&mut self) {
-        let _ = Command::new("losetup").arg("-d").arg(&self.path).status();
+        let _ = Command::new("losetup").arg("-d").arg(&self.path).output();
     }
 }
