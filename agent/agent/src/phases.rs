@@ -125,6 +125,9 @@ impl Bench<'_, '_> {
             }
             (None, _) => self.script.folder(self.spec.stack.directory.as_deref()),
         }
+        if needs_device && !self.spec.stack.settings.is_empty() {
+            self.script.add("settings", shell_of_settings(&self.spec.stack.settings));
+        }
         Ok(())
     }
 

@@ -35,7 +35,7 @@ impl Script {
                 "IMG=$(mktemp \"${{TMPDIR:-/var/tmp}}/fsdyno-by-hand.XXXXXX\"); MNT=$(mktemp -d)\n{fill}\
                  truncate -s {} \"$IMG\"\n\
                  DEV=$(losetup --find --show --direct-io=on --sector-size {} \"$IMG\")\n\
-                 trap 'umount \"$MNT\" 2>/dev/null; losetup -d \"$DEV\"; rm -f \"$IMG\"; rmdir \"$MNT\"' EXIT",
+                 trap 'umount \"$MNT\" 2>/dev/null || :; losetup -d \"$DEV\"; rm -f \"$IMG\"; rmdir \"$MNT\"' EXIT",
                 size.0, block.0
             ),
         );
@@ -49,7 +49,7 @@ impl Script {
         };
         let undo = match inside {
             Some(_) => "trap 'rm -rf \"$MNT\"' EXIT",
-            None => "trap 'umount \"$MNT\" 2>/dev/null; rmdir \"$MNT\"' EXIT",
+            None => "trap 'umount \"$MNT\" 2>/dev/null || :; rmdir \"$MNT\"' EXIT",
         };
         self.add("folder", format!("{made}\n{undo}"));
     }

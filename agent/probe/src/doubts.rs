@@ -34,9 +34,13 @@ pub const FOREIGN_BYTES: u64 = 32 << 20;
 pub const SHORTEST: f64 = 0.2;
 
 /// Complaints that say nothing about the machine's health. A device that cannot write zeroes or
-/// discard by itself says so once, and the kernel writes the zeroes.
-const HARMLESS: [(&str, &str); 2] =
-    [("operation not supported error", "(WRITE_ZEROES)"), ("operation not supported error", "(DISCARD)")];
+/// discard by itself says so once, and the kernel writes the zeroes. A rate limit only counts lines
+/// of a kind of which others stand in the log and are judged themselves.
+const HARMLESS: [(&str, &str); 3] = [
+    ("operation not supported error", "(WRITE_ZEROES)"),
+    ("operation not supported error", "(DISCARD)"),
+    (": ", " callbacks suppressed"),
+];
 
 /// What a phase was, as far as doubts depend on it.
 #[derive(Clone, Copy, Debug)]
