@@ -101,7 +101,7 @@ def _load(
     first: dict[str, int] = {}
     for q in quantities:  # a swept phase stands where its first copy ran
         first[q.phase] = min(first.get(q.phase, q.ordinal), q.ordinal)
-    order = {canonical(point): i for i, point in enumerate(_wire_points(info))}
+    order = {point: i for i, point in enumerate(point_names(info))}
     names = list(info.metrics)
     return sorted(
         quantities,
@@ -128,9 +128,18 @@ def _assert_known(what: str, name: str | None, known: list[str]) -> None:
     )
 
 
-def _wire_points(info: CampaignInfo) -> list[dict[str, Any]]:
-    """Sweep points as events carry them, in the plan's order."""
-    return [point.get("point", point) for point in info.points]
+def point_names(info: CampaignInfo) -> dict[str, str]:
+    """Sweep points as events carry them (canonical JSON) -> name, in the plan's order.
+
+    A stored spec has its swept phases once per point, in that order; the campaign has the labels.
+    """
+    wire: dict[str, dict[str, Any]] = {}
+    for cell in info.cells:
+        for phase in cell.spec.get("phases", []):
+            if phase.get("point"):
+                wire.setdefault(canonical(phase["point"]), phase["point"])
+    labels = info.points if len(info.points) == len(wire) else list(wire.values())
+    return {point: point_name(label) for point, label in zip(wire, labels, strict=True)}
 
 
 def _natural(point: dict[str, Any]) -> list[tuple[str, float, str]]:
@@ -214,25 +223,18 @@ def _columns(
     noted = {(note.trial, note.phase, canonical(note.point)) for note in notes if note.flags}
     versus = {cell.index: _reference_of(cell, info) for cell in info.cells}
     by_index = {row.index: row for row in rows}
+    names_of_points = point_names(info)
     columns: list[Column] = []
     entries: list[Entry] = []
     answers: list[Answer] = []
     for q in quantities:
         metric = info.metrics[q.metric]
         is_headline = q.metric == headline(q.kind, q.load)
-        column = Column(
-            q.phase,
-            q.kind,
-            q.load,
-            q.point,
-            point_name(q.point),
-            q.metric,
-            metric.unit,
-            metric.direction,
-            is_headline,
-        )
-        groups = _by_cell(q)
         point = canonical(q.point)
+        name = names_of_points.get(point) or point_name(q.point)
+        unit, better = metric.unit, metric.direction
+        column = Column(q.phase, q.kind, q.load, q.point, name, q.metric, unit, better, is_headline)
+        groups = _by_cell(q)
         here: dict[int, Entry] = {}
         for row in rows:
             if row.index not in groups:

@@ -20,8 +20,7 @@ _Key = tuple[str, str, int]  # phase, point, cell
 
 def deepen(store: Store, report: Report, trials: list[Trial]) -> None:
     """Fills the lists of a report that come from events."""
-    from fsdyno.report.build import point_name
-
+    names = {(c.phase, canonical(c.point)): c.point_name for c in report.columns}
     typical = _typical(report)
     merged: dict[tuple[_Key, str], list[Histogram]] = {}
     traces: dict[_Key, Trace] = {}
@@ -49,7 +48,7 @@ def deepen(store: Store, report: Report, trials: list[Trial]) -> None:
                 series = work["series"]
                 traces[key] = Trace(
                     event["name"],
-                    point_name(point),
+                    names.get(key[:2], ""),
                     trial.cell,
                     trial.id,
                     float(series["interval"]),
@@ -62,7 +61,7 @@ def deepen(store: Store, report: Report, trials: list[Trial]) -> None:
         return order.get(key[0], 0), place.get(key[:2], 0), key[2]
 
     for key, op in sorted(merged, key=lambda item: rank(item[0])):
-        report.latencies.append(_latency(report, key, op, Histogram.merged(merged[key, op])))
+        report.latencies.append(_latency(key, names.get(key[:2], ""), op, Histogram.merged(merged[key, op])))
     report.traces.extend(traces[key] for key in sorted(traces, key=rank))
     report.evidence.sort(key=lambda one: one.cell)
 
@@ -78,10 +77,7 @@ def _typical(report: Report) -> dict[_Key, str]:
     return found
 
 
-def _latency(report: Report, key: _Key, op: str, merged: Histogram) -> Latency:
-    name = next(
-        (c.point_name for c in report.columns if c.phase == key[0] and canonical(c.point) == key[1]), ""
-    )
+def _latency(key: _Key, name: str, op: str, merged: Histogram) -> Latency:
     percentiles = {p: merged.quantile(q) / 1e9 for p, q, enough in PERCENTILES if merged.count >= enough}
     return Latency(key[0], name, key[2], op, merged.count, merged.mean / 1e9, percentiles, merged.max / 1e9)
 

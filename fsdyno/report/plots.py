@@ -121,7 +121,7 @@ def _strip_row(row: Row, entry: Entry, axis: Axis, scale: Scale) -> str:
     for i, value in enumerate(entry.values):
         height = 16 + ((i * 5) % 13 - 6)  # spread so that equal values do not hide one another
         doubt = ", suspect" if entry.suspect[i] else ""
-        which = f"round {entry.rounds[i] + 1}, trial {entry.trials[i][:8]}"
+        which = f"round {entry.rounds[i]}, trial {entry.trials[i][:8]}"
         text = f"{row.name}: {scale.full(value)}, {which}{doubt}"
         parts.append(_dot(axis.at(value), str(height), text, f"dot {css}{' doubt' if doubt else ''}"))
     says = f"{row.title}: median {scale.full(entry.median)} of {entry.n} trials"
@@ -179,7 +179,7 @@ def _line_dots(row: Row, entry: Entry, x: float, axis: Axis, scale: Scale) -> li
     for i, value in enumerate(entry.values):
         doubt = ", suspect" if entry.suspect[i] else ""
         text = (
-            f"{row.name}, {entry.column.point_name}: {scale.full(value)}, round {entry.rounds[i] + 1}, "
+            f"{row.name}, {entry.column.point_name}: {scale.full(value)}, round {entry.rounds[i]}, "
             f"trial {entry.trials[i][:8]}{doubt}"
         )
         beside = x + ((i * 5) % 11 - 5) * 0.12

@@ -285,7 +285,7 @@ class Reading:
     def _assert_one(self, what: str, prefix: str, found: list[str]) -> None:
         if not found:
             raise store_error(
-                self.path, f"there is no {what} {prefix!r} in this store", "fsdyno report --list names them"
+                self.path, f"there is no {what} {prefix!r} in this store", "see `fsdyno store list`"
             )
         if len(found) > 1:
             some = ", ".join(i[:13] for i in found[:5])

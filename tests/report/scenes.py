@@ -115,13 +115,19 @@ def quickstart(path: Path, rounds: int = 6, points: list[dict[str, Any] | None] 
     """Fills a store; returns the campaign's id. One cell is unsupported, one trial failed."""
     names = [*SYSTEMS, "jfs"]
     with Store.open(path, create=True) as store:
-        wire = [{"index": i, "label": p, "name": str(p), "point": p} for i, p in enumerate(points or []) if p]
+        labels = [{"threads": f"{next(iter(p.values()))}"} for p in points or [] if p]
         campaign = start(
-            store, names, reference={"filesystem": "ext4"}, describe=DESCRIBE, rounds=rounds, points=wire
+            store,
+            names,
+            reference={"filesystem": "ext4"},
+            describe=DESCRIBE,
+            rounds=rounds,
+            points=labels,
+            phases=[{"name": "create", "point": p} for p in points or [] if p],
         )
         reason = {"message": "the kernel has no driver for it", "advice": "run it in a guest"}
         store.exclude_cell(campaign, len(SYSTEMS), "unsupported", reason)
-        for rnd in range(rounds):
+        for rnd in range(1, rounds + 1):
             for cell, name in enumerate(SYSTEMS):
                 record(store, campaign, cell, rnd, trial_events(name, rnd, points=points))
         store.finish(campaign, "complete")

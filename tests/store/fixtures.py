@@ -169,27 +169,27 @@ def enveloped(trial: str, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def cells(names: list[str]) -> list[dict[str, Any]]:
+def cells(names: list[str], phases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Cells of one axis, `filesystem`."""
     return [
         {
             "index": i,
             "name": name,
             "label": {"filesystem": name},
-            "spec": {"filesystem": {"type": name}, "phases": [{"name": "create"}]},
+            "spec": {"filesystem": {"type": name}, "phases": phases},
             "what": hashlib.sha256(name.encode()).hexdigest(),
         }
         for i, name in enumerate(names)
     ]
 
 
-def start(store: Store, names: list[str], **more: Any) -> str:
+def start(store: Store, names: list[str], *, phases: list[dict[str, Any]] | None = None, **more: Any) -> str:
     """Starts a campaign that compares file systems."""
     given: dict[str, Any] = {
         "name": "quickstart",
         "question": "Which file system is fastest here?",
         "plan_text": 'question = "Which file system is fastest here?"\n',
-        "cells": cells(names),
+        "cells": cells(names, phases or [{"name": "create"}]),
         "points": [{}],
         "reference": {"filesystem": names[0]},
         "rounds": 6,
