@@ -12,6 +12,8 @@ _TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _BINARY = ((1024.0**4, "Ti"), (1024.0**3, "Gi"), (1024.0**2, "Mi"), (1024.0, "Ki"), (1.0, ""))
 _DECIMAL = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
+_WIDE = 2.0  # an interval's side beyond twice its value says only that nothing is known
+
 ARROWS = {"higher": "↑", "lower": "↓", "neither": ""}
 
 
@@ -68,10 +70,12 @@ def interval(low: float | None, high: float | None, scale: Scale) -> str:
 
 
 def spread(value: float, low: float | None, high: float | None) -> str:
-    """The wider side of an interval as a share of its value: `±4%`. Empty where there is none."""
+    """The wider side of an interval as a share of its value: `±4%`, or `wide`. Empty where there is none."""
     if low is None or high is None or value == 0:
         return ""
     share = max(high - value, value - low) / abs(value)
+    if share > _WIDE:
+        return "wide"
     return f"±{100 * share:.0f}%" if share >= 0.0095 else f"±{100 * share:.1f}%"
 
 

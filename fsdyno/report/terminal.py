@@ -99,7 +99,7 @@ def _matrix(report: Report, columns: list[Column]) -> Table:
     table = _table()
     swept = bool(columns[0].point)
     table.add_column(
-        f"{columns[0].phase}\n" if swept else "\n", no_wrap=False, max_width=_name_width(report) - 1
+        f"{columns[0].phase}\n" if swept else "\n", no_wrap=True, max_width=_name_width(report) - 1
     )
     scales = []
     for column in columns:
@@ -209,7 +209,9 @@ def _foot(report: Report, console: Console, detail: bool) -> None:
     reference = ", ".join(str(v) for v in report.reference.values())
     lines = []
     if not detail:
-        lines.append("median ± the wider side of its 95 % interval; ↑ more is better, ↓ less")
+        lines.append(
+            "median ± the wider side of its 95 % interval (wide: over 200 %); ↑ more is better, ↓ less"
+        )
         if reference:
             coloured = "" if report.pilot else "; coloured where its interval excludes 1"
             lines.append(f"×: ratio to {reference}, paired by round{coloured}")
