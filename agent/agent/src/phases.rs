@@ -503,8 +503,11 @@ fn shell_of_settings(settings: &Settings) -> String {
     let queue = "/sys/class/block/$(basename \"$DEV\")/queue";
     let mut commands = Vec::new();
     if let Some(bytes) = settings.read_ahead {
+        // A file system may have a backing-device info of its own, named by itself and the newest such.
         commands.push(format!(
-            "echo {} > /sys/class/bdi/$(mountpoint -d \"$MNT\" 2>/dev/null || lsblk -no MAJ:MIN \"$DEV\" | tr -d ' ')/read_ahead_kb",
+            "bdi=/sys/class/bdi/$(mountpoint -qd \"$MNT\" || lsblk -no MAJ:MIN \"$DEV\" | tr -d ' '); \
+             [ -e \"$bdi\" ] || bdi=$(ls -td /sys/class/bdi/*-[0-9]* | head -n 1)\n\
+             echo {} > \"$bdi\"/read_ahead_kb",
             bytes.0 / 1024
         ));
     }

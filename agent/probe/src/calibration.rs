@@ -52,9 +52,10 @@ mod tests {
 
     #[test]
     fn an_operation_costs_at_least_its_clock_read() {
-        let found = calibrate();
-        assert!(found.clock_ns > 0.0 && found.syscall_ns > 0.0);
-        assert!(found.operation_ns > found.clock_ns * 0.9, "{found:?}");
-        assert!(found.clock == "tsc" || found.clock == "clock_gettime");
+        // On a busy machine one of the two may be disturbed in every batch; not every time.
+        let found: Vec<Calibration> = (0..20).map(|_| calibrate()).collect();
+        assert!(found.iter().all(|c| c.clock_ns > 0.0 && c.syscall_ns > 0.0));
+        assert!(found.iter().any(|c| c.operation_ns > c.clock_ns), "{found:?}");
+        assert!(found.iter().all(|c| c.clock == Clock::get().source()));
     }
 }

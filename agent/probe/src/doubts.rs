@@ -157,6 +157,7 @@ mod tests {
         assert_eq!(doubts(&delta, &[line(4, "a warning")], &QUIET), vec![Doubt::KernelLog]);
         let zeroes = "operation not supported error, dev loop8, sector 0 op 0x9:(WRITE_ZEROES) flags 0x800";
         assert_eq!(doubts(&delta, &[line(3, zeroes)], &QUIET), vec![]);
+        assert_eq!(doubts(&delta, &[line(4, "blk_print_req_error: 9 callbacks suppressed")], &QUIET), vec![]);
         let lost = "I/O error, dev loop8, sector 0 op 0x1:(WRITE) flags 0x800";
         let flags = judge(&delta, &[line(3, lost), line(3, lost)], &QUIET);
         assert_eq!(flags[0].reason, format!("the kernel complained: {lost} (and 1 more)"));
