@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use fsdyno_spec::trial::Backing;
 use fsdyno_spec::units::Bytes;
-use rustix::fs::{FallocateFlags, fallocate, ftruncate, statvfs};
+use rustix::fs::{FallocateFlags, IFlags, fallocate, ftruncate, ioctl_getflags, ioctl_setflags, statvfs};
 
 use crate::failure::Refused;
 use crate::identity::{Identity, nonce};
@@ -97,6 +97,7 @@ impl BackingFile {
         // The name goes at once: from here the file lives as long as we, or a loop device, hold it.
         std::fs::remove_file(&path).map_err(fail)?;
         let made = Self { file, identity, name, folder: folder.to_path_buf(), size, backing };
+        keep_extents(&made.file);
         match backing {
             Backing::Sparse => ftruncate(&made.file, size).map_err(|e| fail(e.into()))?,
             Backing::Written => made.fill(stop, progress)?,
@@ -145,6 +146,13 @@ impl BackingFile {
     /// Of `fstat(2)`.
     pub fn allocated(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.blocks() * 512)
+    }
+}
+
+/// Asks a copy-on-write file system to write this file in place. Others refuse the flag and need none.
+fn keep_extents(file: &File) {
+    if let Ok(flags) = ioctl_getflags(file) {
+        let _ = ioctl_setflags(file, flags | IFlags::NOCOW);
     }
 }
 

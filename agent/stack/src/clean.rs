@@ -242,10 +242,10 @@ fn undo_loop(token: &str, backing: &Identity, name: &str) -> Fate {
     }
 }
 
-/// Takes a number out of the pool unless somebody has it; false if it is still there and unbound.
+/// Takes a number of ours out of the pool; false if it is still there.
 pub(crate) fn remove_number(number: u32) -> bool {
     let result = loopdev::remove(number);
-    result.is_ok() || loopdev::bound(number) || !loopdev::exists(number)
+    result.is_ok() || !loopdev::exists(number)
 }
 
 fn undo_number(number: u32) -> Fate {

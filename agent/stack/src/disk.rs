@@ -72,7 +72,8 @@ pub fn sequence(device: &BlockDevice) -> u64 {
     sysfs::number(&sysfs::class(&device.disk()).join("diskseq")).unwrap_or(0)
 }
 
-/// What low-level probing finds on a device: `KEY=value` pairs; empty if it is blank.
+/// What low-level probing finds on a device: `KEY=value` pairs; empty if it is blank. That a
+/// partition is an entry of its disk's table says nothing of its contents.
 pub fn signatures(path: &Path) -> Result<Vec<(String, String)>, Failure> {
     let out = tool::ask("blkid", &["-p", "-o", "export", &path.to_string_lossy()])?;
     match out.exit {
@@ -81,7 +82,7 @@ pub fn signatures(path: &Path) -> Result<Vec<(String, String)>, Failure> {
         Some(0) => Ok(String::from_utf8_lossy(&out.stdout)
             .lines()
             .filter_map(|line| line.split_once('='))
-            .filter(|(key, _)| *key != "DEVNAME")
+            .filter(|(key, _)| *key != "DEVNAME" && !key.starts_with("PART_ENTRY_"))
             .map(|(key, value)| (key.to_string(), value.to_string()))
             .collect()),
         _ => Ok(vec![("TYPE".into(), "several signatures at once".into())]),

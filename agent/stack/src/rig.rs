@@ -209,7 +209,7 @@ impl Drop for Rig {
             whole &= clean::remove_number(number);
         }
         if whole {
-            // The file outlives a failure to remove it; the next agent finds nothing to undo in it.
+            // If that fails, the next agent finds nothing to undo in it.
             let _ = self.ledger.discard();
         }
     }

@@ -179,6 +179,48 @@ fn a_disk_with_anything_foreign_on_it_is_refused_untouched() {
 }
 
 #[test]
+fn a_partition_is_used_unless_its_disk_carries_anything_live() {
+    needs_root!();
+    let disk = TestDisk::new("partition");
+    let whole = disk.foreign.path.clone();
+    let image = disk.folder.path().join("disk.img");
+    let mut table = [0u8; 512];
+    for (n, start) in [2048u32, 32768].into_iter().enumerate() {
+        let entry = &mut table[446 + 16 * n..][..16];
+        entry[4] = 0x83;
+        entry[8..12].copy_from_slice(&start.to_le_bytes());
+        entry[12..].copy_from_slice(&16384u32.to_le_bytes());
+    }
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    fs::write(&disk.foreign.path, table).unwrap();
+    common::run("losetup", &["-d", &disk.path()]);
+    common::run("losetup", &["-P", &disk.path(), &image.to_string_lossy()]);
+    // Told to the kernel, which may read no partition tables.
+    for (n, start) in [("1", "2048"), ("2", "32768")] {
+        let part = format!("{}p{n}", disk.path());
+        if !Path::new(&part).exists() {
+            common::run("addpart", &[&disk.path(), n, start, "16384"]);
+        }
+    }
+    disk.refused("has partitions");
+
+    let [first, second] = [1, 2].map(|n| PathBuf::from(format!("{}p{n}", whole.display())));
+    fs::remove_file(&disk.link).unwrap();
+    symlink(&first, &disk.link).unwrap();
+    disk.ask().unwrap();
+    common::run("mkfs.ext4", &["-q", &second.to_string_lossy()]);
+    let point = disk.folder.path().join("point");
+    fs::create_dir(&point).unwrap();
+    common::run("mount", &[&second.to_string_lossy(), &point.to_string_lossy()]);
+    let refused =
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| disk.refused("shares a disk with")));
+    common::run("umount", &[&point.to_string_lossy()]);
+    refused.unwrap();
+    common::run("mkfs.ext4", &["-q", &first.to_string_lossy()]);
+    disk.refused("which fsdyno did not make");
+}
+
+#[test]
 fn a_mounted_disk_is_refused() {
     needs_root!();
     let disk = TestDisk::new("mounted");

@@ -92,12 +92,34 @@ fn mkfs_discards_and_zeroes_do_not_punch_a_written_file() {
     needs_root!();
     let folder = tempfile::tempdir().unwrap();
     let mut rig = rig(folder.path());
+    layout_is_kept(&mut rig, &stack(SIZE, Backing::Written));
+}
+
+#[test]
+fn a_copy_on_write_host_keeps_the_layout_too() {
+    needs_root!();
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = rig(folder.path());
+    let (image, point) = (folder.path().join("host.img"), folder.path().join("host"));
+    fs::File::create(&image).unwrap().set_len(1 << 30).unwrap();
+    fs::create_dir(&point).unwrap();
+    common::run("mkfs.btrfs", &["-q", &image.to_string_lossy()]);
+    common::run("mount", &["-o", "loop", &image.to_string_lossy(), &point.to_string_lossy()]);
+    let mut file = device(SIZE, Backing::Written);
+    file.folder = Some(point.clone());
+    let spec = fsdyno_spec::trial::Stack { devices: vec![Device::File(file)], ..Default::default() };
+    layout_is_kept(&mut rig, &spec);
+    drop(rig);
+    common::run("umount", &[&point.to_string_lossy()]);
+}
+
+fn layout_is_kept(rig: &mut Rig, spec: &fsdyno_spec::trial::Stack) {
     for (name, program, args) in [
         ("a", "mkfs.ext4", &["-q"][..]),
         ("b", "mkfs.xfs", &["-q", "-f"]),
         ("c", "mkfs.btrfs", &["-q", "-f"]),
     ] {
-        let mut trial = rig.begin(name, &stack(SIZE, Backing::Written)).unwrap();
+        let mut trial = rig.begin(name, spec).unwrap();
         let facts = trial.build(true, SMALL, &mut quiet()).unwrap().remove(0).facts;
         assert_eq!(facts["backing_reused"], json!(name != "a"), "the same file serves all trials");
         let file = backing(&trial);
