@@ -33,6 +33,19 @@ class Draft:
                 return (*self.sources[path[:end]], *path[end:])
         return ("trial", *path)
 
+    def record(self, path: Path, setting: Any, source: Path, walker: Walker) -> None:
+        """Remembers where a value is written: for a table each key of it, as only those are set."""
+        if isinstance(setting, dict) and setting:
+            for key, inner in setting.items():
+                self.record((*path, key), inner, (*source, key), walker)
+            return
+        select = (walker.find(path) or {}).get("x-select")
+        if select is not None and isinstance(setting, str):
+            path = (*path, select)
+        for old in [p for p in self.sources if p[: len(path)] == path]:
+            del self.sources[old]
+        self.sources[path] = source
+
 
 class Builder:
     """Builds the cells of one plan."""
@@ -94,7 +107,7 @@ class Builder:
                     self._note(Problem(where, lost.kind, message), cell)
                     continue
                 draft.tree = merge(self.walker, draft.tree, path, setting, self.walker.root)
-                draft.sources[path] = source
+                draft.record(path, setting, source, self.walker)
         return draft
 
     def _advise(self, axis: Axis, value: Value, steps: Sequence[str], message: str) -> str:

@@ -67,9 +67,6 @@ class _Scanner:
                 self.array_tables[path] = self.array_tables.get(path, -1) + 1
                 self.note(path, start)
                 path = (*path, self.array_tables[path])
-                # what stood below an earlier element is not below this one
-                for old in [p for p in self.array_tables if len(p) > len(path) and p[: len(path)] == path]:
-                    del self.array_tables[old]
                 self.note(path, start)
             else:
                 self.note(path, start, explicit=last)

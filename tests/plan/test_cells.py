@@ -175,6 +175,26 @@ def test_expanding_hands_out_a_copy(plan_of: Read) -> None:
     assert json.dumps(cell.expand(range(4))) == before
 
 
+# ---- which cells a mistake concerns --------------------------------------------------------------
+
+Errors = Callable[[str], list[str]]
+FIVE = '[matrix]\nfilesystem = ["ext4", "xfs"]\nn = [{ name = 1 }, { name = 2 }]\n'
+
+
+def test_a_mistake_that_spoils_some_cells_names_them(errors_of: Errors) -> None:
+    wrong = HEAD.replace("noatime = true", "agcount = 4")
+    (error,) = errors_of(wrong + FIVE)
+    assert error.startswith("plan.toml:5: [trial] filesystem.agcount: unknown key for ext4")
+    assert error.endswith('(in cell "ext4 · 1", "ext4 · 2")')
+    (error,) = errors_of(wrong + FIVE.replace("{ name = 2 }", "{ name = 2 }, { name = 3 }"))
+    assert error.endswith('(in cell "ext4 · 1", "ext4 · 2" and 1 more)')
+
+
+def test_a_mistake_that_spoils_all_cells_is_told_once_without_them(errors_of: Errors) -> None:
+    (error,) = errors_of(HEAD.replace("files = 10", "files = 0") + FIVE)
+    assert error.endswith("datasets.small.files: 0 is too small; expected a whole number, at least 1")
+
+
 # ---- the hash of what is done --------------------------------------------------------------------
 
 

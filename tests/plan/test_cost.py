@@ -37,6 +37,12 @@ def test_data_is_what_stands_at_one_time(plan_of: Read) -> None:
     assert plan_of(TEXT.replace('op = "delete"', 'op = "stat"')).data_bytes() == 150 << 20
 
 
+def test_a_new_file_system_is_empty(plan_of: Read) -> None:
+    anew = '{ name = "u", unmount = {} }, { name = "anew", mkfs = {} }, { name = "m", mount = {} }'
+    text = TEXT.replace('{ name = "delete a", workload.tree = { op = "delete", dataset = "a" } }', anew)
+    assert plan_of(text).data_bytes() == 100 << 20
+
+
 def test_written_files_are_kept_for_the_whole_campaign_and_shared_by_cells(plan_of: Read) -> None:
     assert plan_of(TEXT + '[matrix]\nfilesystem = ["ext4", "xfs"]\n').space() == GIB
     sizes = '[matrix]\n"stack.devices.0.file.size" = ["1GiB", "2GiB"]\n'

@@ -96,6 +96,9 @@ class Writer:
             ways.append(f"'''\n{text}'''")
         if "\\" not in text and '"' not in text:
             ways.append(f'"""{text}\\\n   """' if not text.startswith("\n") else json.dumps(text))
+        ways.append(
+            '"""' + text.replace("\\", "\\\\").replace('"', '\\"') + '"""' if text[:1] != "\n" else ways[0]
+        )
         if text in ('"', '""'):
             ways.append(f'"""{text}"""')  # up to two quotes may stand before the closing three
         if text in ("'", "''"):
@@ -153,9 +156,20 @@ n = 3
     assert found[("r", 1, "s")] == (13, 4)
 
 
+def test_tables_in_tables_are_counted_anew() -> None:
+    found = positions("[[a]]\n[[a.b]]\n[[a.b]]\n[[a]]\n[[a.b]]\nx = 1\n")
+    assert found[("a", 1, "b", 0, "x")].line == 6
+    assert ("a", 1, "b", 1) not in found
+
+
 def test_a_table_opened_late_is_found_at_its_header() -> None:
     found = positions("[a.b]\nx = 1\n[a]\ny = 2\n")
     assert found[("a",)].line == 3
+
+
+def test_an_escaped_quote_does_not_end_a_long_string() -> None:
+    found = positions('a = """\\"""x = 1\n[no]\n"""\nb = 1\n')
+    assert set(found) == {("a",), ("b",)}
 
 
 def test_windows_line_ends() -> None:

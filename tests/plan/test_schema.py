@@ -210,6 +210,10 @@ MIXED = {
                 },
             ]
         },
+        "commit": {"type": "number", "format": "seconds", "minimum": 1, "multipleOf": 1},
+        "name": {"type": "string", "minLength": 1},
+        "word": {"type": "string", "pattern": "^[a-z]"},
+        "list": {"type": "array", "minItems": 1, "items": {"type": "string"}},
         "value": {"anyOf": [{"type": "integer", "format": "bytes"}, {"type": "boolean"}]},
     },
     "additionalProperties": False,
@@ -217,7 +221,15 @@ MIXED = {
 
 
 @pytest.mark.parametrize(
-    "spec", [{"sync": "end"}, {"sync": {"every": 4}}, {"value": 1}, {"value": True}, {"value": "4K"}]
+    "spec",
+    [
+        {"sync": "end"},
+        {"sync": {"every": 4}},
+        {"value": 1},
+        {"value": True},
+        {"value": "4K"},
+        {"commit": "5s"},
+    ],
 )
 def test_choices_that_mix_words_and_tables(spec: dict[str, Any]) -> None:
     walker = Walker(MIXED)
@@ -234,6 +246,11 @@ def test_choices_that_mix_words_and_tables(spec: dict[str, Any]) -> None:
         ({"sync": {"evry": 4}}, 'unknown kind; did you mean "every"?'),
         ({"sync": 4}, "one of: end, file, every"),
         ({"value": []}, "expected a size in bytes"),
+        ({"commit": 1.5}, "1.5 is not a multiple of 1"),
+        ({"commit": "1500ms"}, "is not a multiple of 1"),
+        ({"name": ""}, "is empty"),
+        ({"word": "Ab"}, "does not have the form ^[a-z]"),
+        ({"list": []}, "needs at least 1 element"),
     ],
 )
 def test_wrong_choices_say_what_is_possible(spec: dict[str, Any], message: str) -> None:
