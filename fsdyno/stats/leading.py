@@ -51,11 +51,11 @@ def leading(
         n = len(groups[best][1])
         return Leading(best, None, None, [], n, n < ENOUGH_ROUNDS)
     confidence = 1 - 0.05 / len(others)
-    compared = {key: ratio(*paired(*groups[best], *groups[key]), confidence=confidence) for key in others}
+    compared = {key: ratio(*paired(*groups[best], *groups[key]), confidence, twin=False) for key in others}
     rounds = min(0 if r is None else r.n for r in compared.values())
     pilot = rounds < ENOUGH_ROUNDS
     shared = [key for key in others if pilot or not _beats(compared[key], direction)]
-    ahead = ratio(*paired(*groups[best], *groups[others[0]]))
+    ahead = ratio(*paired(*groups[best], *groups[others[0]]), twin=False)
     return Leading(best, others[0], ahead, shared, rounds, pilot)
 
 

@@ -141,6 +141,6 @@ def test_what_is_neither_better_high_nor_low_has_no_leader() -> None:
 
 
 def test_beyond_many_rounds_there_is_no_robust_twin() -> None:
-    found = ratio(np.full(201, 2.0), np.ones(201))
+    found = ratio(np.full(101, 2.0), np.ones(101))
     assert found is not None
     assert (found.robust, found.disputed) == (None, False)
