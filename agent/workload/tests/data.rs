@@ -189,6 +189,28 @@ fn a_dataset_of_another_size_is_not_taken_for_this_one() {
 }
 
 #[test]
+fn what_was_written_is_on_the_device_when_the_load_returns() {
+    use fsdyno_probe::counters::{Snapshot, backing_disk};
+    let place = Place::new(4, 16 * MIB, 10);
+    let Some(disk) = backing_disk(place.root()) else {
+        eprintln!("skipped: no single disk lies under {}", place.root().display());
+        return;
+    };
+    let disk = [disk];
+    for load in [
+        stream(StreamOp::Write, MIB, 2, false),
+        stream(StreamOp::Rewrite, MIB, 2, false),
+        random(RandomOp::Write, 65_536, 2, 1, false, 2000),
+    ] {
+        let before = Snapshot::take(&disk, &[]);
+        let done = place.done(load);
+        let written = before.until(&Snapshot::take(&disk, &[])).leaves[0].write_bytes;
+        assert!(done.claim.written.0 > 48 * MIB);
+        assert!(written >= done.claim.written, "{written} of {}", done.claim.written);
+    }
+}
+
+#[test]
 fn forgetting_needs_the_files_and_leaves_them_as_they_are() {
     let place = Place::new(3, 10_000, 10);
     assert!(fsdyno_workload::forget(place.root(), NAME, &place.dataset).is_err());
