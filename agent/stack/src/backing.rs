@@ -197,3 +197,60 @@ pub fn wipe_signatures(device: &File, size: u64) -> io::Result<()> {
     wipe(size.saturating_sub(MIB) / 4096 * 4096, MIB + 4096)?;
     Ok(rustix::fs::fsync(device.as_fd())?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_of_a_signature_is_zeroed_and_no_other() {
+        const MIB: u64 = 1 << 20;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("device");
+        let size = 66 * MIB + 512;
+        std::fs::write(&path, vec![0xff; size as usize]).unwrap();
+        let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        wipe_signatures(&file, size).unwrap();
+        let data = std::fs::read(&path).unwrap();
+        assert_eq!(data.len() as u64, size);
+        let byte = |at: u64| data[at as usize];
+        // ext at 1 KiB, btrfs at 64 KiB and 64 MiB, md and swap and tables at the edges.
+        for at in [0, 1080, 65536 + 64, MIB - 1, 64 * MIB + 64, size - MIB, size - 1] {
+            assert_eq!(byte(at), 0, "{at}");
+        }
+        for at in [MIB, 32 * MIB, 64 * MIB - 1, 64 * MIB + 65536] {
+            assert_eq!(byte(at), 0xff, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_small_device_is_wiped_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("device");
+        std::fs::write(&path, vec![0xff; 300 << 10]).unwrap();
+        let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        wipe_signatures(&file, 300 << 10).unwrap();
+        assert!(std::fs::read(&path).unwrap().iter().all(|&b| b == 0));
+    }
+
+    #[test]
+    fn a_file_that_is_filled_is_stopped_on_request_and_leaves_no_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledgers = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::create(ledgers.path(), "t").unwrap();
+        let mut make = |stop: &AtomicBool, told: &mut dyn FnMut(&str, f64)| {
+            BackingFile::make(&mut ledger, folder.path(), 8 << 20, Backing::Written, stop, told)
+        };
+        let stop = AtomicBool::new(true);
+        let refused = make(&stop, &mut |_, _| ()).unwrap_err();
+        assert!(refused.reason.message.contains("stopped"));
+        let mut last = -1.0;
+        let made = make(&AtomicBool::new(false), &mut |_, share| {
+            assert!(share > last);
+            last = share;
+        })
+        .unwrap();
+        assert!((last - 1.0).abs() < f64::EPSILON && made.allocated().unwrap() >= 8 << 20);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
