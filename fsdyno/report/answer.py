@@ -57,7 +57,7 @@ def _sentence(
     elif found.ahead is not None and found.runner_up is not None:
         size = _size(column, found.ahead, f"{rows[found.runner_up].name}, the next,")
     else:
-        return f"{column.title}: only {best} was measured", False
+        return f"{column.title}: {best} leads, but no round has another to compare it with", False
     if found.pilot:
         return f"{column.title}: {best} leads {size}; a pilot of {_rounds(found.rounds)}", False
     if found.shared:

@@ -248,8 +248,8 @@ def _columns(
         columns.append(column)
         entries.extend(here.values())
         ranked = {i: (groups[i][0], groups[i][1]) for i in here if not by_index[i].limit}
-        found = leading(ranked, column.direction) if len(here) > 1 or not info.reference else None
-        if found is not None and len(ranked) > 1:
+        found = leading(ranked, column.direction) if len(ranked) > 1 else None
+        if found is not None:
             answers.append(answer(column, found, by_index, here))
     return columns, entries, answers
 

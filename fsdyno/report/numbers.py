@@ -81,9 +81,21 @@ def spread(value: float, low: float | None, high: float | None) -> str:
 
 def times(ratio: Ratio) -> str:
     """`1.31×`."""
-    return f"{ratio.value:.2f}×" if ratio.value < 99.5 else f"{ratio.value:.0f}×"
+    return f"{_factor(ratio.value)}×"
 
 
 def ratio_interval(ratio: Ratio) -> str:
     """`[1.22, 1.40]`, or a dash."""
-    return "–" if ratio.low is None or ratio.high is None else f"[{ratio.low:.2f}, {ratio.high:.2f}]"
+    if ratio.low is None or ratio.high is None:
+        return "–"
+    return f"[{_factor(ratio.low)}, {_factor(ratio.high)}]"
+
+
+def _factor(value: float) -> str:
+    """A ratio as short as it can be read: two decimals near 1, and no digits that say nothing."""
+    if value < 0.001:
+        return "<0.001"
+    if value >= 999.5:
+        return ">999"
+    places = 3 if value < 0.0995 else 2 if value < 9.995 else 1 if value < 99.95 else 0
+    return f"{value:.{places}f}"

@@ -70,7 +70,7 @@ def shell(store: Store, trial: str) -> str:
         )
     name = next(c.name for c in info.cells if c.index == found.cell)
     lines = [
-        "#!/bin/sh",
+        "#!/usr/bin/env bash",
         f"# Repeats trial {found.id} ({name}, round {found.round}) of {info.name} by hand.",
         "# It shows that it works so, not how fast fsdyno does it.",
         "set -eu",

@@ -105,7 +105,7 @@ def trial_events(
             index += 1
     shell = [
         {"phase": "mkfs", "command": f"mkfs.{name} $DEV"},
-        {"phase": "mount", "command": "mount $DEV $MNT"},
+        {"phase": "mount", "command": "time { mount $DEV $MNT; }"},
     ]
     end = {"event": "end", "outcome": "ok", "flags": [], "wall": 8.0, "teardown": 0.02, "shell": shell}
     return [*events, *stdout, end]

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsdyno.report.numbers import scale_for, spread, three_digits, with_unit
+from fsdyno.report.numbers import ratio_interval, scale_for, spread, three_digits, times, with_unit
 from fsdyno.report.plots import Axis
+from fsdyno.stats.ratio import Ratio
 
 
 @pytest.mark.parametrize(
@@ -68,3 +69,23 @@ def test_every_value_has_its_place_on_the_axis(values: list[float]) -> None:
     assert all(0 <= place <= 100 for place in places)
     assert places == sorted(places)
     assert len(axis.ticks()) >= 2
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.309, "1.31×"),
+        (0.05, "0.050×"),
+        (12.34, "12.3×"),
+        (115.2, "115×"),
+        (1e9, ">999×"),
+        (1e-9, "<0.001×"),
+    ],
+)
+def test_a_ratio_shows_no_digits_that_say_nothing(value: float, text: str) -> None:
+    assert times(Ratio(6, value, value, value, None, None, None, 0.95)) == text
+
+
+def test_an_interval_that_says_nothing_stays_short() -> None:
+    assert ratio_interval(Ratio(2, 1.0, 1e-7, 1e7, None, None, None, 0.95)) == "[<0.001, >999]"
+    assert ratio_interval(Ratio(1, 1.0, None, None, None, None, None, 0.95)) == "–"

@@ -61,9 +61,9 @@ def test_a_prefix_of_the_id_is_enough(store: Store) -> None:
 
 def test_the_shell_form_is_a_script(store: Store) -> None:
     script = show.shell(store, trial_of(store, 3, 1))
-    assert script.startswith("#!/bin/sh\n")
+    assert script.startswith("#!/usr/bin/env bash\n")
     assert script.index("mkfs.xfs $DEV") < script.index("mount $DEV $MNT")
-    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
 def test_a_trial_without_commands_says_so(store: Store, tmp_path: Path) -> None:
