@@ -66,6 +66,9 @@ impl Failure {
 }
 
 fn advice_for(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        return "run `fsdyno clean`, and give each trial an id of its own";
+    }
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => "make room there, or choose another folder with --work",
         Some(libc::EACCES | libc::EPERM) => "run as root, or choose a folder of your own",

@@ -40,7 +40,8 @@ pub struct RigOptions {
 #[derive(Debug)]
 pub struct Rig {
     pub(crate) options: RigOptions,
-    pub(crate) root: bool,
+    /// Why no devices can be made and nothing mounted, if so.
+    barred: Option<String>,
     pub(crate) ledger: Ledger,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) disks: BTreeMap<PathBuf, Disk>,
@@ -69,17 +70,11 @@ impl Rig {
             work: canonical(&options.work)?,
             destroy: options.destroy.clone(),
         };
-        let root = rustix::process::geteuid().is_root();
-        if root {
-            private_mounts().map_err(|errno| {
-                let message = format!("cannot make a mount namespace: {errno}");
-                Refused::new(
-                    Refusal::NoRoot,
-                    message,
-                    "give the agent CAP_SYS_ADMIN, or run it outside the container",
-                )
-            })?;
-        }
+        // Without the privilege there are still directories to measure in.
+        let barred = match rustix::process::geteuid().is_root() {
+            true => private_mounts().err().map(|errno| format!("no mount namespace can be made: {errno}")),
+            false => Some("the agent does not run as root".to_string()),
+        };
         clean::unfinished(&ledgers(&options.state));
         let cleaned = clean::clean(&options.state);
         let fail = |error: io::Error| Refused::io("cannot write the ledger in", &options.state, &error);
@@ -87,7 +82,7 @@ impl Rig {
         let ledger = Ledger::create(&ledgers(&options.state), &name).map_err(fail)?;
         Ok(Self {
             options,
-            root,
+            barred,
             ledger,
             stop: Arc::default(),
             disks: BTreeMap::new(),
@@ -121,11 +116,11 @@ impl Rig {
             let message = format!("`{trial}` cannot name a trial");
             return Err(Refused::new(Refusal::BadRequest, message, "use a UUID"));
         }
-        if !self.root && stack.directory.is_none() {
+        if let (Some(why), None) = (&self.barred, &stack.directory) {
             return Err(Refused::new(
                 Refusal::NoRoot,
-                "making devices and mounting needs root",
-                "run as root, or measure in an existing directory (`fsdyno bench DIR`)",
+                format!("devices cannot be made and mounted here: {why}"),
+                "run as root with CAP_SYS_ADMIN, or measure in an existing directory (`fsdyno bench DIR`)",
             ));
         }
         let folder = ledgers(&self.options.state);

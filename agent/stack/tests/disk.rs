@@ -8,7 +8,8 @@ use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 
 use common::{Foreign, leftovers, line, options, plan, quiet};
 use fsdyno_spec::event::{Built, Refusal};
@@ -19,7 +20,8 @@ use fsdyno_stack::{Refused, Rig, RigOptions, clean};
 const SIZE: Bytes = Bytes::mib(64);
 const BY_ID: &str = "/dev/disk/by-id";
 const FOLDERS: [&str; 2] = ["/dev/disk", BY_ID];
-static MADE: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
+/// Links that stand, and which of the folders these tests made.
+static LINKS: Mutex<(usize, [bool; 2])> = Mutex::new((0, [false; 2]));
 
 /// A blank loop device of somebody's with a stable name.
 struct TestDisk {
@@ -33,14 +35,14 @@ impl TestDisk {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("disk.img");
         fs::File::create(&file).unwrap().set_len(SIZE.0).unwrap();
-        for (n, folder) in FOLDERS.iter().enumerate() {
-            if fs::create_dir(folder).is_ok() {
-                MADE[n].store(true, Ordering::SeqCst);
-            }
-        }
         let foreign = Foreign::attach(&file);
         let link = Path::new(BY_ID).join(format!("fsdyno-test-{name}-{}", std::process::id()));
+        let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
+        for (n, folder) in FOLDERS.iter().enumerate() {
+            links.1[n] |= fs::create_dir(folder).is_ok();
+        }
         symlink(&foreign.path, &link).unwrap();
+        links.0 += 1;
         let disk = Self { link, foreign, folder };
         // Attributes survive on a loop number: whoever had it before may have left some.
         fs::write(disk.queue("scheduler"), "none").unwrap();
@@ -94,11 +96,13 @@ impl TestDisk {
 
 impl Drop for TestDisk {
     fn drop(&mut self) {
+        let mut links = LINKS.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = fs::remove_file(&self.link);
-        // Only what these tests made; fails while another test's link is there, which then does it.
+        links.0 -= 1;
         for (n, folder) in FOLDERS.iter().enumerate().rev() {
-            if MADE[n].load(Ordering::SeqCst) {
+            if links.0 == 0 && links.1[n] {
                 let _ = fs::remove_dir(folder);
+                links.1[n] = false;
             }
         }
     }

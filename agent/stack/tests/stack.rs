@@ -424,6 +424,28 @@ fn a_rig_measures_for_one_agent_at_a_time() {
 }
 
 #[test]
+fn without_root_devices_are_refused_and_directories_named_as_the_way() {
+    if rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: this is about agents without root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = rig(folder.path());
+    let refused = rig.begin("a", &stack(SMALL, Backing::Sparse)).unwrap_err();
+    assert_eq!(refused.refusal, Refusal::NoRoot);
+    assert!(refused.reason.advice.unwrap().contains("bench DIR"));
+}
+
+#[test]
+fn two_trials_of_one_id_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = rig(folder.path());
+    fs::write(folder.path().join("state/ledger/trial-a.jsonl"), "").unwrap();
+    let refused = rig.begin("a", &directory(folder.path())).unwrap_err();
+    assert!(refused.reason.advice.unwrap().contains("fsdyno clean"));
+}
+
+#[test]
 fn folders_that_others_can_write_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let options = options(folder.path());
