@@ -52,12 +52,10 @@ class Tally:
         self.seconds.setdefault(cell, []).append(seconds)
 
     def mean(self, cell: int) -> float:
-        """What a trial of a cell takes: its own mean, else that of all cells, else the guess."""
-        own = self.seconds.get(cell)
-        if own:
-            return sum(own) / len(own)
-        all_of_them = [s for times in self.seconds.values() for s in times]
-        return sum(all_of_them) / len(all_of_them) if all_of_them else self.guess
+        """What a trial of a cell takes: its own mean; before it ran, the mean of the other cells and
+        of the guess, since a cell alone may be far from typical."""
+        means = {index: sum(times) / len(times) for index, times in self.seconds.items()}
+        return means.get(cell, (self.guess + sum(means.values())) / (1 + len(means)))
 
     def left(self, cells: list[int]) -> float:
         """Seconds that trials of these cells will take."""
