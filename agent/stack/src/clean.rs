@@ -125,7 +125,10 @@ fn superseded(entry: &Entry, later: &[Entry]) -> bool {
 
 fn undo(state: &Path, entry: &Entry, same_boot: bool) -> Fate {
     match entry {
-        Entry::Folder { path, made } => undo_folder(path, made.as_ref()),
+        Entry::Folder { path, made } => {
+            let now = |made: Identity| Identity::at(path).map_or(made, |found| made.after_reboot(found));
+            undo_folder(path, made.map(|made| if same_boot { made } else { now(made) }).as_ref())
+        }
         Entry::File { path, made } => undo_file(path, made.as_ref()),
         Entry::Superblock { disk, size, serial, uuid } => {
             undo_superblock(state, disk, *size, serial.as_ref(), uuid)

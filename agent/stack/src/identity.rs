@@ -38,6 +38,14 @@ impl Identity {
         Ok(Self::from_statx(&statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, wanted())?))
     }
 
+    /// This identity as it is in another boot, where the device may have another number: that of
+    /// `found` if inode and birth agree, else unchanged.
+    #[must_use]
+    pub fn after_reboot(self, found: Self) -> Self {
+        let same = self.born.is_some() && (self.ino, self.born) == (found.ino, found.born);
+        if same { found } else { self }
+    }
+
     fn from_statx(s: &Statx) -> Self {
         let born =
             (s.stx_mask & StatxFlags::BTIME.bits() != 0).then_some((s.stx_btime.tv_sec, s.stx_btime.tv_nsec));

@@ -113,6 +113,27 @@ fn a_folder_that_took_over_the_name_is_left_alone() {
 }
 
 #[test]
+fn a_folder_is_recognised_after_a_reboot_that_renumbered_its_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let ours = folder.path().join("ours");
+    fs::create_dir(&ours).unwrap();
+    let mut identity = identity(&ours);
+    if identity["born"].is_null() {
+        eprintln!("SKIPPED: this file system keeps no birth times");
+        return;
+    }
+    identity["dev"] = json!(1);
+    let entry = |identity: &Value| [json!({"folder": {"path": ours, "made": identity}})];
+    let same = replay(folder.path(), &entry(&identity));
+    assert!(ours.exists() && same.left.len() == 1, "within a boot numbers do not change: {same:?}");
+    let mut unborn = identity.clone();
+    unborn["born"] = Value::Null;
+    assert_eq!(clean(&ledger(folder.path(), "another boot", &entry(&unborn))).left.len(), 1);
+    let cleaned = clean(&ledger(folder.path(), "another boot", &entry(&identity)));
+    assert!(!ours.exists(), "{cleaned:?}");
+}
+
+#[test]
 fn an_announced_folder_goes_only_if_it_is_empty() {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["empty", "full", "absent"].map(|n| folder.path().join(n));
