@@ -74,9 +74,12 @@ def shell(store: Store, trial: str) -> str:
         f"# Repeats trial {found.id} ({name}, round {found.round}) of {info.name} by hand.",
         "# It shows that it works so, not how fast fsdyno does it.",
         "set -eu",
+        # so that a step's own clean-up at exit is never cut short by -e
+        "trap 'code=$?; trap - ERR; set +e; exit $code' ERR",
     ]
     for step in steps:
         lines += ["", f"# {step['phase']}", step["command"]]
+    lines += ["", "trap - ERR", "set +e"]
     return "\n".join(lines) + "\n"
 
 

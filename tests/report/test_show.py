@@ -86,3 +86,21 @@ def test_the_data_form_has_the_events_as_they_came(store: Store) -> None:
         s for s in data["samples"] if s["phase"] == "create" and s["metric"] == "wall_seconds"
     ).items()
     assert data["shell"][0]["phase"] == "mkfs"
+
+
+@pytest.mark.parametrize(("last", "code"), [("true", 0), ("(exit 7)", 7)])
+def test_the_script_stops_at_a_failure_and_always_cleans_up(tmp_path: Path, last: str, code: int) -> None:
+    """The steps' clean-up may meet a command that fails, such as an umount of what is not mounted."""
+    done = tmp_path / "cleaned"
+    steps = [
+        {"phase": "device", "command": f"trap 'false; touch {done}' EXIT"},
+        {"phase": "check", "command": last},
+        {"phase": "after", "command": f"touch {tmp_path / 'went-on'}"},
+    ]
+    end = {"event": "end", "outcome": "ok", "flags": [], "wall": 1.0, "teardown": 0.1, "shell": steps}
+    with Store.open(tmp_path / "s.sqlite", create=True) as opened:
+        script = show.shell(opened, record(opened, start(opened, ["a"]), 0, 1, [end]))
+    run = subprocess.run(["bash"], input=script, text=True, check=False)
+    assert run.returncode == code
+    assert done.exists()
+    assert (tmp_path / "went-on").exists() == (code == 0)

@@ -144,3 +144,16 @@ def test_beyond_many_rounds_there_is_no_robust_twin() -> None:
     found = ratio(np.full(101, 2.0), np.ones(101))
     assert found is not None
     assert (found.robust, found.disputed) == (None, False)
+
+
+def test_the_more_there_are_to_beat_the_more_a_leader_must_show() -> None:
+    """A lead that the 95 % interval just confirms is enough against one, not against two."""
+    rounds = np.arange(6)
+    a = np.ones(6)
+    b = np.exp(0.0128 + 0.01 * np.array([-1, 1, -1, 1, -1, 1]))  # t interval: 0.0128 ± 0.0115
+    two = {"a": (rounds, a), "b": (rounds, b)}
+    three = {**two, "slow": (rounds, np.full(6, 0.5))}
+    alone, shared = leading(two, "higher"), leading(three, "higher")
+    assert alone is not None and shared is not None
+    assert (alone.best, alone.shared) == ("b", [])
+    assert (shared.best, shared.shared) == ("b", ["a"])
