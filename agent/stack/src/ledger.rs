@@ -77,7 +77,7 @@ pub enum Entry {
     Process {
         /// Its id.
         pid: u32,
-        /// See [`crate::identity::process_start`].
+        /// Its start time in clock ticks since boot.
         start: u64,
     },
     /// A queue attribute of a real disk that we change. Lapses with the boot.

@@ -336,7 +336,7 @@ impl<'rig> TrialStack<'rig> {
     /// Mounts the file system in the trial's folder and puts the read-ahead that was set on it.
     ///
     /// # Errors
-    /// See [`mount::mount`]; `Failed` if something is mounted already.
+    /// `Unsupported` if the kernel has no such file system; else `Failed`, with what the kernel said.
     pub fn mount(&mut self, plan: &MountPlan) -> Result<Facts, Failure> {
         let Some(point) = self.folder.as_ref().map(|f| f.path.clone()) else {
             return Err(Failure::failed("nothing is built to mount on", "build the stack first"));
@@ -398,7 +398,7 @@ impl<'rig> TrialStack<'rig> {
     /// Unmounts; nothing mounted is no error.
     ///
     /// # Errors
-    /// See [`Mounted::unmount`].
+    /// `TeardownFailed` with who still holds it.
     pub fn unmount(&mut self) -> Result<(), Failure> {
         if let Some(mounted) = &self.mounted {
             mounted.unmount()?;
@@ -461,10 +461,12 @@ impl<'rig> TrialStack<'rig> {
         })
     }
 
-    /// Runs a tool on the stack; see [`tool::run`]. A real disk is let go while it runs.
+    /// Runs a tool to its end, or kills its process group when `stop` is set or `deadline` passes. A
+    /// real disk is let go while it runs. What its exit code means is the caller's to judge.
     ///
     /// # Errors
-    /// As [`tool::run`], or if somebody took the disk meanwhile.
+    /// `Unsupported` if there is no such program, `Cancelled`, `TimedOut`, `TeardownFailed` if it
+    /// could not be killed, `Failed` if somebody took the disk meanwhile.
     pub fn tool(
         &mut self,
         command: &CommandLine,
