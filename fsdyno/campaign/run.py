@@ -236,7 +236,9 @@ class _Campaign:
             return self._finish()
         except UserError:
             with contextlib.suppress(UserError):  # the store itself may be what failed
-                self._end("stopped", Exit.AGENT)
+                # Refused in its first trial, it never began.
+                if not self.store.discard_empty(self.id):
+                    self._end("stopped", Exit.AGENT)
             raise
 
     def _finish(self) -> Outcome:

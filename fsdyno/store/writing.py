@@ -211,6 +211,16 @@ class Store(Reading):
                 (status, time.time(), self._key(campaign)),
             )
 
+    def discard_empty(self, campaign: str) -> bool:
+        """Forgets a campaign that never got a trial: the agent refused it. False if it has trials."""
+        with self._transaction() as db:
+            key = self._key(campaign)
+            if db.execute("SELECT 1 FROM trial WHERE campaign = ? LIMIT 1", (key,)).fetchone():
+                return False
+            for table, column in (("metric", "campaign"), ("cell", "campaign"), ("campaign", "n")):
+                db.execute(f"DELETE FROM {table} WHERE {column} = ?", (key,))
+            return True
+
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> dict[str, int]:
         """Derives all samples again from the events; returns counts of trials and samples.
 

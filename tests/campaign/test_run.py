@@ -153,6 +153,17 @@ def test_a_refusal_leaves_no_campaign(tmp_path: Path, store: Store, fault: str, 
     assert store.campaigns() == []
 
 
+def test_a_trial_that_is_refused_stops_a_campaign_and_unmakes_one_that_never_began(
+    tmp_path: Path, store: Store
+) -> None:
+    for trial in (0, 4):
+        with pytest.raises(UserError, match="not writable") as error:
+            run(bench.plan(), bench.rig(tmp_path, "--behave", f"refuses_trial@{trial}"), store)
+        assert error.value.code == Exit.CANNOT
+        assert [c.status for c in store.campaigns()] == ["stopped"] * bool(trial)
+    assert len(store.trials(store.campaign().id)) == 4
+
+
 def test_a_lost_trial_is_recorded_and_a_new_agent_goes_on(tmp_path: Path, store: Store) -> None:
     # Each agent dies in its second trial; the campaign survives them all.
     outcome = run(bench.plan(), bench.rig(tmp_path, "--behave", "dies@1"), store)

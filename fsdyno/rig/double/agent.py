@@ -105,6 +105,11 @@ class Double:
                 "phases": len(spec["phases"]),
             }
         )
+        if self._on("refuses_trial"):
+            message = "the folder is not writable"
+            self.say(
+                {"event": "error", "refusal": "environment", "message": message, "advice": "name another"}
+            )
         self.say({"event": "built", "part": "device", "facts": {"name": "double0", "driver": "double"}})
         outcome, reason, flags = "ok", None, []
         for index, phase in enumerate(spec["phases"]):

@@ -20,6 +20,7 @@ FAULTS = {
     "busy": "refuses: another campaign measures here",
     "no_root": "refuses: no root",
     "unsafe": "refuses: a device is not ours",
+    "refuses_trial": "refuses a trial: its folder is not writable",
     "fails": "the second phase fails",
     "suspect": "all is well, but flagged",
     "teardown_failed": "the stack cannot be taken down",
