@@ -32,6 +32,9 @@ use crate::watch::Watch;
 /// How long the count of inodes may lag behind (XFS frees inodes in the background).
 const INODES_SETTLE: Duration = Duration::from_millis(500);
 
+/// Why kernel settings leave some rows alone.
+const NO_QUEUE: &str = "a file system in memory has no device whose settings could be changed";
+
 /// Everything that the phases of one trial share.
 pub struct Bench<'a, 'rig> {
     /// The stack under the trial.
@@ -125,8 +128,11 @@ impl Bench<'_, '_> {
             }
             (None, _) => self.script.folder(self.spec.stack.directory.as_deref()),
         }
-        if needs_device && !self.spec.stack.settings.is_empty() {
-            self.script.add("settings", shell_of_settings(&self.spec.stack.settings));
+        let settings = &self.spec.stack.settings;
+        if needs_device && !settings.is_empty() {
+            self.script.add("settings", shell_of_settings(settings));
+        } else if !settings.is_empty() {
+            self.channel.send(built("settings", Facts::from([("not applied".to_string(), json!(NO_QUEUE))])));
         }
         Ok(())
     }
@@ -289,6 +295,9 @@ impl Bench<'_, '_> {
     }
 
     fn set(&mut self, name: &str, settings: &Settings) -> Done {
+        if self.stack.device().is_none() && self.filesystem.is_some() {
+            return Done::not_applicable(NO_QUEUE);
+        }
         match self.stack.set(settings) {
             Ok(facts) => {
                 self.script.add(name, shell_of_settings(settings));
