@@ -122,7 +122,11 @@ mod tests {
 
     fn lines(sink: &Sink) -> Vec<Envelope> {
         let bytes = sink.0.lock().unwrap().clone();
-        bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty()).map(|l| serde_json::from_slice(l).unwrap()).collect()
+        bytes
+            .split(|b| *b == b'\n')
+            .filter(|l| !l.is_empty())
+            .map(|l| serde_json::from_slice(l).unwrap())
+            .collect()
     }
 
     #[test]

@@ -113,7 +113,8 @@ impl Bench<'_, '_> {
         let disk = self.filesystem.as_ref().and_then(|(row, _)| row.disk.as_ref());
         let (needs_device, minimum) = (disk.is_some(), disk.map_or(Bytes(0), |d| d.minimum_size));
         let watch = self.watch;
-        let parts = self.stack.build(needs_device, minimum, &mut |doing, share| watch.doing(doing, Some(share)))?;
+        let parts =
+            self.stack.build(needs_device, minimum, &mut |doing, share| watch.doing(doing, Some(share)))?;
         for part in parts {
             self.channel.send(Event::Built(part));
         }
@@ -124,7 +125,8 @@ impl Bench<'_, '_> {
             }
             (Some(device), _) => {
                 let path = device.path.display();
-                self.script.add("device", format!("DEV={path}; MNT=$(mktemp -d)  # everything on {path} is lost"));
+                self.script
+                    .add("device", format!("DEV={path}; MNT=$(mktemp -d)  # everything on {path} is lost"));
             }
             (None, _) => self.script.folder(self.spec.stack.directory.as_deref()),
         }
@@ -141,7 +143,12 @@ impl Bench<'_, '_> {
     pub fn run_phase(&mut self, index: u32, phase: &Phase) -> PhaseEnd {
         // `Checked` has seen that there is exactly one kind.
         let (Ok(action), Ok(name)) = (phase.action(), phase.label()) else { unreachable!("checked before") };
-        let start = PhaseStart { index, name: name.clone(), kind: action.kind().to_string(), point: phase.point.clone() };
+        let start = PhaseStart {
+            index,
+            name: name.clone(),
+            kind: action.kind().to_string(),
+            point: phase.point.clone(),
+        };
         self.channel.send(Event::PhaseStart(start.clone()));
         let progress = Arc::new(Progress::default());
         let timeout = phase.timeout.map(|t| t.duration());
@@ -255,7 +262,9 @@ impl Bench<'_, '_> {
             return self.forget(name, cold);
         }
         if self.stack.device().is_none() {
-            return Done::not_applicable("a file system in memory is lost when it is unmounted, and never cold");
+            return Done::not_applicable(
+                "a file system in memory is lost when it is unmounted, and never cold",
+            );
         }
         self.script.add(name, "umount \"$MNT\"");
         if let Err(failure) = self.stack.unmount() {
@@ -286,7 +295,8 @@ impl Bench<'_, '_> {
                 return Done::not(Outcome::Failed, reason);
             }
         }
-        let reason = "an existing directory: data pages were forgotten, inodes and directory entries stay in memory";
+        let reason =
+            "an existing directory: data pages were forgotten, inodes and directory entries stay in memory";
         Done {
             facts: Facts::from([("cold".to_string(), json!("data pages only"))]),
             flags: vec![Flag::new(Doubt::NotCold, reason)],
@@ -337,7 +347,8 @@ impl Bench<'_, '_> {
             return Done::not_applicable("there is no device to check");
         };
         if self.stack.mount_point().is_some() {
-            let reason = Reason::new("a mounted file system is not checked").advise("put an `unmount` phase before");
+            let reason =
+                Reason::new("a mounted file system is not checked").advise("put an `unmount` phase before");
             return Done::not(Outcome::Failed, reason);
         }
         let path = device.path.to_string_lossy();
@@ -419,7 +430,8 @@ impl Bench<'_, '_> {
             done.flags.extend(proof::judge(&result.claim, &seen));
             if result.tool_cost.share > 0.05 {
                 let share = result.tool_cost.share * 100.0;
-                done.flags.push(Flag::new(Doubt::ToolCost, format!("fsdyno itself took {share:.1} % of the time")));
+                done.flags
+                    .push(Flag::new(Doubt::ToolCost, format!("fsdyno itself took {share:.1} % of the time")));
             }
             self.status.cold = false;
         }
@@ -436,7 +448,9 @@ impl Bench<'_, '_> {
                     .and_then(|mut file| filesystem.superblock(&mut file));
                 match read {
                     Ok(found) => {
-                        if let Err(reason) = filesystem.verify_medium(options, &self.status.uuid, device.size, &found) {
+                        if let Err(reason) =
+                            filesystem.verify_medium(options, &self.status.uuid, device.size, &found)
+                        {
                             done.outcome = Some((Outcome::Failed, reason));
                         }
                         done.facts.extend(found.facts);
@@ -447,7 +461,8 @@ impl Bench<'_, '_> {
                 }
             }
             Action::Mount(_) | Action::Remount(_) => {
-                let text = |key: &str| done.facts.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
+                let text =
+                    |key: &str| done.facts.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
                 let (of_super, of_mount) = (text("super_options"), text("mount_options"));
                 if let Err(reason) = filesystem.verify_mount(options, &of_super, &of_mount) {
                     done.outcome = Some((Outcome::Failed, reason));
@@ -479,7 +494,8 @@ impl Bench<'_, '_> {
     /// Inodes in use, where the file system counts them.
     fn inodes(&self) -> Option<i64> {
         let found = rustix::fs::statvfs(self.stack.data_root()?).ok()?;
-        (self.spec.stack.directory.is_none() && found.f_files > 0).then(|| (found.f_files - found.f_ffree) as i64)
+        (self.spec.stack.directory.is_none() && found.f_files > 0)
+            .then(|| (found.f_files - found.f_ffree) as i64)
     }
 
     /// The change since `before`; waits a moment for counts that follow in the background.
@@ -524,7 +540,8 @@ fn shell_of_settings(settings: &Settings) -> String {
         commands.push(format!("echo {scheduler} > {queue}/scheduler"));
     }
     if let Some(mode) = settings.write_cache {
-        let mode = serde_json::to_value(mode).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default();
+        let mode =
+            serde_json::to_value(mode).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default();
         commands.push(format!("echo {mode} > {queue}/write_cache"));
     }
     commands.join("\n")

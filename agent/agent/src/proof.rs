@@ -40,7 +40,10 @@ pub fn judge(claim: &Claim, seen: &Seen<'_>) -> Vec<Flag> {
     match seen.inodes {
         Some(change) if change != claim.inodes => flags.push(Flag::new(
             Doubt::Unproven,
-            format!("the workload changed the number of inodes by {}, the file system by {change}", claim.inodes),
+            format!(
+                "the workload changed the number of inodes by {}, the file system by {change}",
+                claim.inodes
+            ),
         )),
         _ => {}
     }

@@ -7,7 +7,9 @@
 use fsdyno_filesystems::{CommandLine, MountPlan, quote};
 use fsdyno_spec::event::Step;
 use fsdyno_spec::units::Bytes;
-use fsdyno_spec::workload::{Dataset, Random, RandomOp, Stream, StreamOp, SyncPolicy, Tree, TreeOp, Workload};
+use fsdyno_spec::workload::{
+    Dataset, Random, RandomOp, Stream, StreamOp, SyncPolicy, Tree, TreeOp, Workload,
+};
 
 /// Collects steps. `$DEV` and `$MNT` stand for the device and the mount point of the moment.
 #[derive(Default)]
@@ -158,12 +160,15 @@ fn of_random(random: &Random, name: &str, set: &Dataset) -> String {
     };
     let (flag_in, flag_out) = if random.direct { (" iflag=direct", " oflag=direct") } else { ("", "") };
     let read = format!("dd if=\"$f\" of=/dev/null bs={record} count=1 skip=$k{flag_in} status=none");
-    let write =
-        format!("dd if=/dev/urandom of=\"$f\" bs={record} count=1 seek=$k conv=notrunc{flag_out} status=none");
+    let write = format!(
+        "dd if=/dev/urandom of=\"$f\" bs={record} count=1 seek=$k conv=notrunc{flag_out} status=none"
+    );
     let one = match random.op {
         RandomOp::Read => read,
         RandomOp::Write => write,
-        RandomOp::Mix => format!("if [ $((RANDOM % 100)) -lt {} ]; then {read}; else {write}; fi", random.read_percent),
+        RandomOp::Mix => {
+            format!("if [ $((RANDOM % 100)) -lt {} ]; then {read}; else {write}; fi", random.read_percent)
+        }
     };
     let pick = format!(
         "i=$((n % {})); f=\"$MNT\"/{}/$(printf 'd%05d/f%08d' $((i / {})) $i); k=$((n / {} % {records}))",
@@ -179,7 +184,11 @@ fn of_random(random: &Random, name: &str, set: &Dataset) -> String {
 }
 
 fn said_threads(threads: u32) -> String {
-    if threads > 1 { format!("# the trial used {threads} threads; by hand it is one\n") } else { String::new() }
+    if threads > 1 {
+        format!("# the trial used {threads} threads; by hand it is one\n")
+    } else {
+        String::new()
+    }
 }
 
 #[cfg(test)]

@@ -24,7 +24,8 @@ impl Why {
             Self::Cancelled(by) => (Outcome::Cancelled, Reason::new(format!("cancelled: {by}"))),
             Self::TimedOut(what) => (
                 Outcome::TimedOut,
-                Reason::new(what.clone()).advise("raise `timeout` of the phase or of [trial], or make the work smaller"),
+                Reason::new(what.clone())
+                    .advise("raise `timeout` of the phase or of [trial], or make the work smaller"),
             ),
         }
     }

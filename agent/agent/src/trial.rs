@@ -43,7 +43,13 @@ impl Verdict {
 
 impl Runner {
     /// A runner that owns the rig.
-    pub fn new(rig: Rig, channel: Arc<Channel>, stop: Arc<Stop>, calibration: Calibration, cpus: u32) -> Self {
+    pub fn new(
+        rig: Rig,
+        channel: Arc<Channel>,
+        stop: Arc<Stop>,
+        calibration: Calibration,
+        cpus: u32,
+    ) -> Self {
         Self { rig, channel, stop, calibration, cpus, kernel_log: KernelLog::open().ok() }
     }
 
@@ -66,7 +72,8 @@ impl Runner {
                 Verdict::new(Outcome::Failed, reason)
             }
             Ok(checked) => {
-                let watch = Watch::begin(Arc::clone(&self.channel), Arc::clone(&self.stop), spec.timeout.duration());
+                let watch =
+                    Watch::begin(Arc::clone(&self.channel), Arc::clone(&self.stop), spec.timeout.duration());
                 match self.rig.begin(&request.trial, &spec.stack) {
                     Err(refused) => refuse(&self.channel, refused),
                     Ok(stack) => {
@@ -146,8 +153,10 @@ impl Checked {
                     .datasets
                     .get(name)
                     .ok_or_else(|| Reason::new(format!("phases[{n}]: no dataset is called `{name}`")))?;
-                fsdyno_workload::validate(workload, set)
-                    .map_err(|r| Reason { message: format!("phases[{n}]: {}", r.message), advice: r.advice })?;
+                fsdyno_workload::validate(workload, set).map_err(|r| Reason {
+                    message: format!("phases[{n}]: {}", r.message),
+                    advice: r.advice,
+                })?;
             }
         }
         if filesystem.as_ref().is_some_and(|(row, options)| row.wants_write_through(options)) {
@@ -187,7 +196,10 @@ fn on_the_bench(bench: &mut Bench<'_, '_>) -> Verdict {
         };
         let verdict = Verdict {
             outcome: end.outcome,
-            reason: end.reason.clone().map(|r| Reason { message: format!("phase {}: {}", end.phase.name, r.message), ..r }),
+            reason: end
+                .reason
+                .clone()
+                .map(|r| Reason { message: format!("phase {}: {}", end.phase.name, r.message), ..r }),
         };
         bench.channel.send(Event::PhaseEnd(Box::new(end)));
         if fatal {

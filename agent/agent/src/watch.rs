@@ -58,12 +58,23 @@ impl Watch {
     }
 
     /// A timed phase begins. Returns the deadline of whatever ends first.
-    pub fn phase(&self, index: u32, name: &str, timeout: Option<Duration>, progress: Arc<Progress>) -> Instant {
+    pub fn phase(
+        &self,
+        index: u32,
+        name: &str,
+        timeout: Option<Duration>,
+        progress: Arc<Progress>,
+    ) -> Instant {
         let since = Instant::now();
         let mut state = self.lock();
         let deadline = timeout.and_then(|t| since.checked_add(t));
-        state.now =
-            Now { index: Some(index), doing: name.to_string(), since, done: Done::Workload(progress), deadline };
+        state.now = Now {
+            index: Some(index),
+            doing: name.to_string(),
+            since,
+            done: Done::Workload(progress),
+            deadline,
+        };
         self.shared.1.notify_all();
         deadline.map_or(state.trial_deadline, |d| d.min(state.trial_deadline))
     }
