@@ -324,7 +324,7 @@ def _trial(row: tuple[Any, ...]) -> Trial:
         attempt,
         outcome,
         _json(reason),
-        json.loads(flags),
+        [] if flags == "[]" else json.loads(flags),
         started,
         ended,
         bool(superseded),
