@@ -32,7 +32,9 @@ class UserError(Exception):
     `where` is a file with line, a key or an option; `advice` says what to write or do instead.
     """
 
-    def __init__(self, message: str, *, code: Exit, where: str | None = None, advice: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: Exit, where: str | None = None, advice: str | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
