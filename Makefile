@@ -18,7 +18,7 @@ setup-dev: ## the same, and what tests and checks need
 	@tools/setup.sh --dev
 
 agent: ## the release build of the agent, one static binary
-	@command -v cargo >/dev/null || { echo "no cargo: install Rust 1.85 or newer with rustup" >&2; exit 4; }
+	@command -v cargo >/dev/null || { echo "no cargo: install Rust 1.91 or newer with rustup" >&2; exit 4; }
 	cargo build --release --locked --quiet
 
 test: setup-dev agent ## all tests; those that need root are skipped, visibly, without it

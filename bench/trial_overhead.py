@@ -51,7 +51,9 @@ def main() -> None:
     print(f"  through fsdyno, recorded in the store   {statistics.median(whole) * 1e3:7.1f} ms")
     print(f"  the same commands in a shell            {statistics.median(by_hand) * 1e3:7.1f} ms")
     print(f"  difference, paired                      {added * 1e3:7.1f} ms   limit {LIMIT * 1e3:.0f} ms")
-    print(f"  fsdyno outside its phases, loop device included {rest * 1e3:.1f} ms   limit {LIMIT * 1e3:.0f} ms")
+    print(
+        f"  fsdyno outside its phases, loop device included {rest * 1e3:.1f} ms   limit {LIMIT * 1e3:.0f} ms"
+    )
     raise SystemExit(0 if max(added, rest) < LIMIT else 1)
 
 

@@ -58,7 +58,7 @@ if ! have cc && ! install gcc libc6-dev; then
     stop "no C linker (cc): the agent cannot be built." "  with root: apt-get install gcc libc6-dev"
 fi
 if ! have cargo; then
-    stop "no Rust tool chain (cargo, 1.85 or newer): the agent cannot be built." \
+    stop "no Rust tool chain (cargo, 1.91 or newer): the agent cannot be built." \
          "  install it with rustup, see https://rustup.rs"
 fi
 

@@ -39,8 +39,8 @@ class Limits:
 
     hello: float = 60.0
     """From start to hello."""
-    settle: float = 0.25
-    """From hello to a refusal, if one comes: the rig's lock is asked for right after hello."""
+    settle: float = 60.0
+    """From hello to `cleaned` or a refusal: taking the rig and undoing what dead agents left."""
     silence: float = 30.0
     """Between two lines within a trial; heartbeats come once a second."""
     grace: float = 120.0
@@ -207,8 +207,10 @@ class RunSession:
                 raise Violation(f"the agent said no hello within {self._limits.hello:.0f} s")
             if hello["event"] != "hello":
                 raise Violation(f"the agent began with {hello['event']!r} instead of hello")
-            if follows := self._first(self._limits.settle):
-                self.opening.append(follows)
+            follows = self._first(self._limits.settle)
+            if follows is None or follows["event"] != "cleaned":
+                raise Violation("the agent did not say after hello that it has taken the rig")
+            self.opening.append(follows)
             return hello
         except Violation as violation:
             self.kill()

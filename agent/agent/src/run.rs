@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use fsdyno_probe::{calibration, host};
-use fsdyno_spec::event::{Cleaned, ErrorEvent, Event, Hello, Refusal};
+use fsdyno_spec::event::{ErrorEvent, Event, Hello, Refusal};
 use fsdyno_spec::outcome::Outcome;
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::{ENGINE, PROTOCOL};
@@ -45,9 +45,8 @@ pub fn run(options: RigOptions) -> ExitCode {
             return ExitCode::from(REFUSED);
         }
     };
-    if *rig.cleaned() != Cleaned::default() {
-        channel.send(Event::Cleaned(rig.cleaned().clone()));
-    }
+    // Also when there was nothing: it says that the rig is ours, and that no refusal comes any more.
+    channel.send(Event::Cleaned(rig.cleaned().clone()));
     let stop = Arc::new(Stop::default());
     rig.stop_on(stop.shared_flag());
     let heard = match listen(stdin(), Arc::clone(&channel), Arc::clone(&stop)) {

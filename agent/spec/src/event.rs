@@ -46,7 +46,7 @@ pub enum Origin {
 pub enum Event {
     /// First line of a run.
     Hello(Hello),
-    /// What an earlier agent had left and was undone at the start.
+    /// The rig is taken. What an earlier agent had left and was undone at the start.
     Cleaned(Cleaned),
     /// A trial begins.
     TrialStart(TrialStart),
