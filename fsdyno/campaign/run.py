@@ -71,7 +71,7 @@ def run_campaign(
         try:
             stop.watch(session)
             campaign = _Campaign.begin(plan, store, options, session, survey, describe, left_out)
-            progress.begin(campaign.header(survey))
+            progress.begin(campaign.header(session.cleaned))
             return campaign.run(rig, session, stop, progress)
         finally:
             progress.finish()
@@ -162,11 +162,12 @@ class _Campaign:
         all_rounds = rounds(plan, seed, number)
         return cls(plan, store, options, id, all_rounds, left_out, complete=set(), resumed=False)
 
-    def header(self, survey: dict[str, Any]) -> Header:
-        """What is told before the first trial."""
+    def header(self, cleaned: dict[str, Any]) -> Header:
+        """What is told before the first trial; `cleaned` is the agent's event of that name."""
         cells = {cell.index: cell for cell in self.plan.cells}
         todo = [index for r in self._pending() for index in self._order(r)]
-        notes = []
+        notes = [f"left by an earlier agent, undone now: {what}" for what in cleaned.get("undone", [])]
+        notes += [f"left by an earlier agent, not undone: {what}" for what in cleaned.get("failed", [])]
         references = [c for c in cells.values() if self.plan.reference.items() <= c.label.items()]
         if self.plan.reference and any(c.index in self.left_out for c in references):
             notes.append("the reference cannot run here: its ratios will be missing")

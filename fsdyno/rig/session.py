@@ -76,8 +76,6 @@ class RunSession:
         self._lines: queue.SimpleQueue[bytes | type[_Closed] | type[_Cancel]] = queue.SimpleQueue()
         self._stderr: deque[str] = deque(maxlen=20)
         self.alive = True
-        self.opening: list[Event] = []
-        """What came between hello and the first trial: what was cleaned."""
         try:
             # A session of its own, so that the terminal's Ctrl-C does not reach the agent.
             self._process = subprocess.Popen(
@@ -97,7 +95,7 @@ class RunSession:
             (self._pump_stderr, self._process.stderr),
         ):
             threading.Thread(target=pump, args=(stream,), daemon=True).start()
-        self.hello = self._open()
+        self.hello, self.cleaned = self._open()
 
     def trial(
         self,
@@ -199,8 +197,8 @@ class RunSession:
             if event["event"] == "end":
                 return _reply(event, events)
 
-    def _open(self) -> Event:
-        """Hello, and what follows it at once: what was cleaned, or a refusal."""
+    def _open(self) -> tuple[Event, Event]:
+        """Hello, and what was cleaned when the rig was taken. Raises what a refusal says."""
         try:
             hello = self._first(self._limits.hello)
             if hello is None:
@@ -210,8 +208,7 @@ class RunSession:
             follows = self._first(self._limits.settle)
             if follows is None or follows["event"] != "cleaned":
                 raise Violation("the agent did not say after hello that it has taken the rig")
-            self.opening.append(follows)
-            return hello
+            return hello, follows
         except Violation as violation:
             self.kill()
             raise UserError(
