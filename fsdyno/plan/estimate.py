@@ -11,8 +11,9 @@ from fsdyno.plan.effects import Step, follow
 from fsdyno.plan.model import Cell, Plan
 
 # Assumed rates of a modest virtual disk: right within a factor of about three, no more.
-BYTES_PER_SECOND = 400e6
-FILES_PER_SECOND = 10e3
+BYTES_PER_SECOND = 800e6  # streams, mostly through the page cache
+BACKING_PER_SECOND = 200e6  # backing files, past the page cache
+FILES_PER_SECOND = 20e3
 RANDOM_PER_SECOND = 15e3
 STEP_SECONDS = 0.05  # mount, unmount, remount, a setting
 TOOL_SECONDS = 0.15  # mkfs, a full check of little data
@@ -45,7 +46,7 @@ def estimate(plan: Plan, history: History | None = None) -> Estimate:
         per_round += mean if mean is not None else trial_seconds(courses[cell.index].steps)
     space = plan.space()
     written = space + plan.rounds * sum(course.written for course in courses.values())
-    setup = space / BYTES_PER_SECOND
+    setup = space / BACKING_PER_SECOND
     if known == 0:
         how = "rough: assumed rates, nothing measured yet"
     elif known == len(plan.cells):
