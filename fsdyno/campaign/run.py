@@ -237,8 +237,8 @@ class _Campaign:
             return self._finish()
         except UserError:
             with contextlib.suppress(UserError):  # the store itself may be what failed
-                # Refused in its first trial, it never began.
-                if not self.store.discard_empty(self.id):
+                # Refused in its first trial, it never began; one that is resumed had begun before.
+                if self.resumed or not self.store.discard_empty(self.id):
                     self._end("stopped", Exit.AGENT)
             raise
 
