@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -106,7 +105,7 @@ def test_a_folder_that_others_can_write_is_refused(fsdyno: Fsdyno) -> None:
     write(fsdyno, plan(device=TINY))
     work = fsdyno.folder / "open"
     work.mkdir()
-    os.chmod(work, 0o777)
+    work.chmod(0o777)
     done = fsdyno("run", "plan.toml", "--work", work)
     assert done.returncode == Exit.CANNOT
     assert f"{work} can be written by other users" in done.stderr and "0700" in done.stderr

@@ -5,7 +5,6 @@ device, in the folders that it was given. Nothing here asks fsdyno itself.
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,7 +40,7 @@ def mounts(folder: Path) -> list[str]:
     seen = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            space = os.readlink(entry / "ns" / "mnt")
+            space = (entry / "ns" / "mnt").readlink()
             if space in seen:
                 continue
             seen.add(space)
