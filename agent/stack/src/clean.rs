@@ -123,8 +123,17 @@ fn superseded(entry: &Entry, later: &[Entry]) -> bool {
     later.iter().any(|l| matches!(l, Entry::Folder { path: p, made: Some(_) } if p == path))
 }
 
+/// Whether a name is of the kind that we give. Nothing else is removed from a folder, whatever a
+/// ledger says and whoever wrote it.
+fn our_kind_of_name(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("fsdyno-"))
+}
+
 fn undo(state: &Path, entry: &Entry, same_boot: bool) -> Fate {
     match entry {
+        Entry::Folder { path, .. } | Entry::File { path, .. } if !our_kind_of_name(path) => {
+            Fate::Left(format!("{} has no name of ours", path.display()))
+        }
         Entry::Folder { path, made } => {
             let now = |made: Identity| Identity::at(path).map_or(made, |found| made.after_reboot(found));
             undo_folder(path, made.map(|made| if same_boot { made } else { now(made) }).as_ref())

@@ -76,7 +76,7 @@ fn mount_id(point: &Path) -> Value {
 #[test]
 fn a_folder_of_ours_goes_with_its_contents_but_no_link_is_followed() {
     let folder = tempfile::tempdir().unwrap();
-    let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
+    let (ours, theirs) = (folder.path().join("fsdyno-ours"), folder.path().join("theirs"));
     fs::create_dir_all(ours.join("a/b/c")).unwrap();
     fs::create_dir(&theirs).unwrap();
     fs::write(theirs.join("precious"), "x").unwrap();
@@ -93,9 +93,25 @@ fn a_folder_of_ours_goes_with_its_contents_but_no_link_is_followed() {
 }
 
 #[test]
+fn a_ledger_with_every_detail_right_removes_nothing_that_has_no_name_of_ours() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("empty"), "").unwrap();
+    let entries = [
+        json!({"folder": {"path": home, "made": identity(&home)}}),
+        json!({"file": {"path": home.join("empty"), "made": identity(&home.join("empty"))}}),
+        json!({"file": {"path": home.join("empty"), "made": null}}),
+    ];
+    let cleaned = replay(folder.path(), &entries);
+    assert!(home.join("empty").exists());
+    assert_eq!((cleaned.undone.len(), cleaned.left.len()), (0, 3), "{cleaned:?}");
+}
+
+#[test]
 fn a_folder_that_took_over_the_name_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let ours = folder.path().join("ours");
+    let ours = folder.path().join("fsdyno-ours");
     fs::create_dir(&ours).unwrap();
     let entry = json!({"folder": {"path": ours, "made": identity(&ours)}});
     fs::remove_dir(&ours).unwrap();
@@ -115,7 +131,7 @@ fn a_folder_that_took_over_the_name_is_left_alone() {
 #[test]
 fn a_folder_is_recognised_after_a_reboot_that_renumbered_its_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let ours = folder.path().join("ours");
+    let ours = folder.path().join("fsdyno-ours");
     fs::create_dir(&ours).unwrap();
     let mut identity = identity(&ours);
     if identity["born"].is_null() {
@@ -136,7 +152,7 @@ fn a_folder_is_recognised_after_a_reboot_that_renumbered_its_disk() {
 #[test]
 fn an_announced_folder_goes_only_if_it_is_empty() {
     let folder = tempfile::tempdir().unwrap();
-    let paths = ["empty", "full", "absent"].map(|n| folder.path().join(n));
+    let paths = ["empty", "full", "absent"].map(|n| folder.path().join(format!("fsdyno-{n}")));
     fs::create_dir(&paths[0]).unwrap();
     fs::create_dir(&paths[1]).unwrap();
     fs::write(paths[1].join("precious"), "x").unwrap();
@@ -149,7 +165,7 @@ fn an_announced_folder_goes_only_if_it_is_empty() {
 #[test]
 fn a_file_goes_only_if_it_is_the_one_that_was_made_or_an_empty_one_that_was_announced() {
     let folder = tempfile::tempdir().unwrap();
-    let path = |n: &str| folder.path().join(n);
+    let path = |n: &str| folder.path().join(format!("fsdyno-{n}"));
     for name in ["made", "replaced", "filled", "linked"] {
         fs::write(path(name), "x").unwrap();
     }
@@ -177,11 +193,11 @@ fn a_mount_inside_a_folder_of_ours_is_not_entered() {
     needs_root!();
     private_mounts();
     let folder = tempfile::tempdir().unwrap();
-    let inner = folder.path().join("ours/inner");
+    let inner = folder.path().join("fsdyno-ours/inner");
     fs::create_dir_all(&inner).unwrap();
     mount_tmpfs(&inner);
     fs::write(inner.join("precious"), "x").unwrap();
-    let ours = folder.path().join("ours");
+    let ours = folder.path().join("fsdyno-ours");
     let entries = [json!({"folder": {"path": ours, "made": identity(&ours)}})];
     let cleaned = replay(folder.path(), &entries);
     assert_eq!(cleaned.failed.len(), 1, "{cleaned:?}");
@@ -319,7 +335,7 @@ fn a_damaged_ledger_is_reported_and_kept_a_torn_one_is_used() {
     let path = state.join("ledger/trial-x.jsonl");
     assert_eq!(clean(&state).failed.len(), 1);
     assert!(path.exists());
-    let empty = folder.path().join("empty");
+    let empty = folder.path().join("fsdyno-empty");
     fs::create_dir(&empty).unwrap();
     ledger(folder.path(), &boot(), &[json!({"folder": {"path": empty, "made": null}})]);
     fs::write(&path, fs::read_to_string(&path).unwrap() + "{\"folder\":{\"pa").unwrap();
