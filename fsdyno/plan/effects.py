@@ -81,7 +81,7 @@ def _random(step: Step, load: Mapping[str, Any], operation: Any) -> None:
     step.operations = int(load.get("operations") or 0)
     step.runtime = float(load.get("runtime") or 0.0)
     moved = step.operations * int(load.get("record", 0))
-    reads = {"read": 1.0, "write": 0.0}.get(str(operation), load.get("read_percent", 50) / 100)
+    reads = {"read": 1.0, "write": 0.0}.get(str(operation), load.get("read_percent", 60) / 100)
     step.read, step.written = round(moved * reads), round(moved * (1 - reads))
 
 

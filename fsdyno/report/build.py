@@ -73,6 +73,7 @@ def build(
         answers=answers,
         doubts=_doubts(trials, notes),
         tool_share=_tool_share(store, info),
+        on_files=any("file" in d for c in info.cells for d in c.spec.get("stack", {}).get("devices", [])),
     )
     if depth == "deep":
         from fsdyno.report.deep import deepen

@@ -13,7 +13,7 @@ from typing import Any
 
 from fsdyno.report import plots
 from fsdyno.report.answer import summary
-from fsdyno.report.model import Column, Entry, Report
+from fsdyno.report.model import ON_FILES, Column, Entry, Report
 from fsdyno.report.numbers import (
     ARROWS,
     Scale,
@@ -55,6 +55,7 @@ def text(report: Report) -> str:
         failed=[row for row in report.rows if any(k != "ok" for k in row.outcomes)],
         total=sum(row.trials for row in report.rows),
         counts=[_counts(report, c) for c in headlines if not c.point],
+        on_files=ON_FILES if report.on_files else None,
         reference=", ".join(str(v) for v in report.reference.values()),
     )
 

@@ -10,6 +10,13 @@ from fsdyno.stats.ratio import Ratio
 Point = dict[str, Any]
 
 
+ON_FILES = (
+    "devices are files: a flush is an fsync of the file system below them, "
+    "so barriers do not cost what they cost on a disk"
+)
+"""The mark on every cost of barriers that was measured on files."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A cell: one row of the answer."""
@@ -185,6 +192,7 @@ class Report:
     answers: list[Answer]
     doubts: list[Doubt]
     tool_share: dict[str, float]  # phase -> largest median share over cells
+    on_files: bool  # devices are files: a flush there is an fsync of the file system below
     latencies: list[Latency] = field(default_factory=list)
     traces: list[Trace] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)

@@ -10,7 +10,7 @@ import io
 from typing import TYPE_CHECKING
 
 from fsdyno.report.answer import summary
-from fsdyno.report.model import Column, Report, Row
+from fsdyno.report.model import ON_FILES, Column, Report, Row
 from fsdyno.report.numbers import (
     ARROWS,
     interval,
@@ -220,6 +220,8 @@ def _foot(report: Report, console: Console, detail: bool) -> None:
     if report.tool_share:
         phase, share = max(report.tool_share.items(), key=lambda item: item[1])
         lines.append(f"fsdyno's own cost: at most {100 * share:.2g} % of the time ({phase})")
+    if report.on_files:
+        lines.append(ON_FILES)
     if report.pilot:
         lines.append("fewer than 6 rounds: a pilot, without verdicts")
     for line in lines:

@@ -76,10 +76,9 @@ def derive(events: list[dict[str, Any]]) -> Derived:
 
 
 def phase_values(event: dict[str, Any]) -> dict[str, float]:
-    """Metric -> value for one `phase_end`. Rates are over the phase's wall time, final sync included."""
-    wall = float(event["wall"])
+    """Metric -> value for one `phase_end`."""
     values = {
-        "wall_seconds": wall,
+        "wall_seconds": float(event["wall"]),
         "cpu_seconds": float(event["cpu"]["user"]) + float(event["cpu"]["system"]),
     }
     leaves = event.get("leaves") or []
@@ -88,7 +87,7 @@ def phase_values(event: dict[str, Any]) -> dict[str, float]:
             values[name] = float(sum(leaf[name] for leaf in leaves))
     workload = event.get("workload")
     if workload:
-        values.update(_workload_values(workload, wall))
+        values.update(_workload_values(workload))
     return values
 
 
@@ -97,15 +96,17 @@ def main_operations(workload: dict[str, Any]) -> list[dict[str, Any]]:
     return [op for op in workload["operations"] if op["op"] not in _HELPERS]
 
 
-def _workload_values(workload: dict[str, Any], wall: float) -> dict[str, float]:
+def _workload_values(workload: dict[str, Any]) -> dict[str, float]:
+    # The time of the work with its final sync; starting threads and opening rings is not work.
+    total = float(workload["elapsed"]) + float(workload["sync"])
     main = main_operations(workload)
     count = sum(int(op["count"]) for op in main)
     moved = sum(int(op["bytes"]) for op in main)
     values = {"sync_seconds": float(workload["sync"]), "tool_share": float(workload["tool_cost"]["share"])}
-    if wall > 0 and count:
-        values["operations_per_second"] = count / wall
-    if wall > 0 and moved:
-        values["bytes_per_second"] = moved / wall
+    if total > 0 and count:
+        values["operations_per_second"] = count / total
+    if total > 0 and moved:
+        values["bytes_per_second"] = moved / total
     latency = Histogram.merged(Histogram.from_wire(op["latency"]) for op in main)
     for name, q, enough in _QUANTILES:
         if latency.count >= enough:

@@ -88,15 +88,16 @@ const METRICS: &[Metric] = &[
         "operations_per_second",
         "1/s",
         Direction::Higher,
-        "Sum of `count` over the workload's operations except fsync, mkdir and rmdir, divided by `wall` of the \
-         phase (total work / total time, the final sync included). Absent if there was no such operation.",
+        "Sum of `count` over the workload's operations except fsync, mkdir and rmdir, divided by \
+         `workload.elapsed` + `workload.sync` (total work / total time, the final sync included; starting threads \
+         and opening rings is not). Absent if there was no such operation.",
     ),
     metric(
         "bytes_per_second",
         "B/s",
         Direction::Higher,
-        "Sum of `bytes` over the workload's operations except fsync, mkdir and rmdir, divided by `wall` of the \
-         phase (total work / total time, the final sync included). Absent if no bytes were moved.",
+        "Sum of `bytes` over the workload's operations except fsync, mkdir and rmdir, divided by \
+         `workload.elapsed` + `workload.sync`, as for operations. Absent if no bytes were moved.",
     ),
     metric(
         "latency_p50",

@@ -2,6 +2,7 @@
 //!
 //! A workload claims bytes and inodes; the leaves' counters and `statfs` are asked. A shortfall
 //! makes the numbers doubtful: either the work did not reach the device, or the cache was not cold.
+//! So does far more than was claimed, on a device that others use too.
 
 use fsdyno_spec::event::DeviceCounts;
 use fsdyno_spec::outcome::{Doubt, Flag};
@@ -12,14 +13,26 @@ use fsdyno_spec::workload::Claim;
 /// with its last operations completed but not yet counted.
 const TOLERANCE: f64 = 0.02;
 
+/// On a shared device, up to twice the claim (a journal writes data twice) and this much more is the
+/// trial's own.
+const SHARED_ALLOWANCE: u64 = 64 << 20;
+
+/// Direct writes dirty no page cache. This share of the written pages proves that they went through
+/// it after all; host-wide noise stays well below.
+const BUFFERED: f64 = 0.5;
+
 /// What was seen while a workload ran.
 pub struct Seen<'a> {
     /// Counters of the leaves; empty where there is no device.
     pub leaves: &'a [DeviceCounts],
+    /// Whether others may use the leaves too: an existing directory, a real disk.
+    pub shared: bool,
     /// Whether nothing of the data was in memory when the phase began.
     pub cold: bool,
     /// Change in the number of inodes in use; none where the file system does not count them.
     pub inodes: Option<i64>,
+    /// Pages dirtied on this host, by anybody.
+    pub pages_dirtied: u64,
 }
 
 /// Doubts about a claim.
@@ -35,6 +48,21 @@ pub fn judge(claim: &Claim, seen: &Seen<'_>) -> Vec<Flag> {
         }
         if short(written, claim.written.0) {
             flags.push(Flag::new(Doubt::Unproven, said("wrote", claim.written, written)));
+        }
+        let (moved, claimed) = (read + written, claim.read.0 + claim.written.0);
+        if seen.shared && moved > claimed.saturating_mul(2).saturating_add(SHARED_ALLOWANCE) {
+            let (moved, claimed) = (Bytes(moved), Bytes(claimed));
+            let reason = format!("the device moved {moved} where the workload asked for {claimed} at most");
+            flags.push(Flag::new(Doubt::ForeignIo, reason));
+        }
+        let dirtied = seen.pages_dirtied.saturating_mul(rustix::param::page_size() as u64);
+        if claim.direct && claim.written.0 > 0 && dirtied as f64 > claim.written.0 as f64 * BUFFERED {
+            let reason = format!(
+                "{} were written directly, but {} of page cache were dirtied: the file system buffered them",
+                claim.written,
+                Bytes(dirtied)
+            );
+            flags.push(Flag::new(Doubt::Unproven, reason));
         }
     }
     match seen.inodes {
@@ -62,6 +90,9 @@ fn said(did: &str, claimed: Bytes, counted: u64) -> String {
 mod tests {
     use super::*;
 
+    const SEEN: Seen<'static> =
+        Seen { leaves: &[], shared: false, cold: false, inodes: None, pages_dirtied: 0 };
+
     fn leaf(read: u64, written: u64) -> Vec<DeviceCounts> {
         vec![DeviceCounts {
             device: "loop0".into(),
@@ -76,7 +107,7 @@ mod tests {
     }
 
     fn doubts(claim: &Claim, leaves: &[DeviceCounts], cold: bool) -> Vec<Doubt> {
-        judge(claim, &Seen { leaves, cold, inodes: None }).iter().map(|f| f.doubt).collect()
+        judge(claim, &Seen { leaves, cold, ..SEEN }).iter().map(|f| f.doubt).collect()
     }
 
     #[test]
@@ -105,9 +136,33 @@ mod tests {
     #[test]
     fn inodes_must_agree_where_they_are_counted() {
         let claim = Claim { inodes: 10, ..Claim::default() };
-        let seen = |inodes| Seen { leaves: &[], cold: false, inodes };
+        let seen = |inodes| Seen { inodes, ..SEEN };
         assert_eq!(judge(&claim, &seen(Some(9))).len(), 1);
         assert!(judge(&claim, &seen(Some(10))).is_empty());
         assert!(judge(&claim, &seen(None)).is_empty());
+    }
+
+    #[test]
+    fn direct_writes_that_dirty_the_page_cache_were_buffered() {
+        let leaves = leaf(0, 1 << 20);
+        let doubts = |direct, pages_dirtied| {
+            let flags = judge(&claim(0, 1 << 20, direct), &Seen { leaves: &leaves, pages_dirtied, ..SEEN });
+            flags.iter().map(|f| f.doubt).collect::<Vec<_>>()
+        };
+        assert_eq!(doubts(true, 256), [Doubt::Unproven]);
+        assert!(doubts(true, 20).is_empty());
+        assert!(doubts(false, 256).is_empty());
+    }
+
+    #[test]
+    fn a_shared_device_that_moves_far_more_than_asked_is_busy_with_others() {
+        let doubts = |shared, written| {
+            let leaves = leaf(0, written);
+            let flags = judge(&claim(0, 1 << 20, false), &Seen { leaves: &leaves, shared, ..SEEN });
+            flags.iter().map(|f| f.doubt).collect::<Vec<_>>()
+        };
+        assert_eq!(doubts(true, 100 << 20), [Doubt::ForeignIo]);
+        assert!(doubts(true, 60 << 20).is_empty());
+        assert!(doubts(false, 100 << 20).is_empty());
     }
 }

@@ -132,13 +132,13 @@ fn of_tree(tree: &Tree, name: &str, set: &Dataset) -> String {
 
 fn of_stream(stream: &Stream, name: &str, set: &Dataset) -> String {
     let record = stream.record.0;
-    let count = set.size.0 / record;
     let body = match stream.op {
         StreamOp::Write | StreamOp::Rewrite => {
             let direct = if stream.direct { " oflag=direct" } else { "" };
             let keep = if stream.op == StreamOp::Rewrite { ",notrunc" } else { "" };
             let write = format!(
-                "dd if=/dev/urandom of=\"$f\" bs={record} count={count} iflag=fullblock{direct} conv=fsync{keep} status=none"
+                "dd if=/dev/urandom of=\"$f\" bs={record} count={} iflag=fullblock,count_bytes{direct} conv=fsync{keep} status=none",
+                set.size.0
             );
             let dirs = make_directories(name, set);
             format!("{dirs}; {}; sync -f \"$MNT\"", each_file(name, set, &write))
