@@ -6,19 +6,22 @@ from typing import Any
 
 import pytest
 
+from fsdyno.rig import Rig
 from fsdyno.store.samples import derive, phase_values
 from tests.store.fixtures import histogram, leaf, phase_end, workload
 
 
 def create(**more: Any) -> dict[str, Any]:
-    """2 s in which 1000 files of 4 KiB are made in 10 directories; the last 0.5 s is the sync."""
+    """2 s in which 1000 files of 4 KiB are made in 10 directories; the last 0.5 s is the sync.
+
+    The phase takes 0.25 s more, for starting threads."""
     work = workload("tree", {"create": (1000, 4096000), "mkdir": (10, 0), "fsync": (7, 0)}, 1.5, 0.5, 1)
-    return phase_end(3, "create", "workload", 2.0, workload=work, **more)
+    return phase_end(3, "create", "workload", 2.25, workload=work, **more)
 
 
 def test_rates_are_total_work_over_total_time_and_the_final_sync_counts() -> None:
     values = phase_values(create())
-    assert values["wall_seconds"] == 2.0
+    assert values["wall_seconds"] == 2.25
     assert values["operations_per_second"] == 500.0
     assert values["bytes_per_second"] == 2048000.0
     assert values["sync_seconds"] == 0.5
@@ -111,3 +114,10 @@ def test_the_driver_is_that_of_the_last_mount_not_of_the_device() -> None:
     ]
     assert derive(events).driver == "ext4"
     assert derive(events[:1]).driver is None
+
+
+def test_the_agents_table_names_exactly_the_metrics_that_are_derived() -> None:
+    event = create(leaves=[leaf(reads=1)])
+    event["workload"]["operations"][0]["latency"] = histogram([1000] * 20_000)
+    table = {metric["name"] for metric in Rig(privileged=False).describe()["metrics"]}
+    assert table == set(phase_values(event))
