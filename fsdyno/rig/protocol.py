@@ -1,14 +1,17 @@
 """What every line of the agent must satisfy, whatever else it says.
 
 Checked: JSON objects, the envelope's fields, sequence numbers without gaps, the version of the
-protocol, the trial's identity. Not checked: kinds of events that are unknown here, and further
-fields; they are kept and passed on, so that a newer agent can say more.
+protocol, the trial's identity, and the shape that the agent's own schema gives to each kind of event.
+Not checked: kinds of events that are unknown here, and further fields; they are kept and passed on, so
+that a newer agent can say more.
 """
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+from fsdyno.rig.shape import Shape
 
 PROTOCOL = 1
 """The wire format that this side understands."""
@@ -36,7 +39,8 @@ class Violation(Exception):
 class Reader:
     """Turns lines into events and remembers what has to hold between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
         self._next: dict[tuple[str, str], int] = {}
 
     def read(self, line: bytes, *, trial: str | None) -> Event:
@@ -63,6 +67,8 @@ class Reader:
             raise Violation(f"an event of trial {said!r}, but {trial!r} runs", line)
         if event["event"] == "hello" and event.get("protocol") != PROTOCOL:
             raise Violation(f"protocol {event.get('protocol')!r}, but only {PROTOCOL} is understood", line)
+        if flaw := self._shape.flaw(event):
+            raise Violation(f"an event that is not as the schema promises: {event['event']}{flaw}")
         return event
 
     def _check_sequence(self, event: Event, line: bytes) -> None:

@@ -14,6 +14,10 @@ from fsdyno.errors import Exit, UserError
 from fsdyno.rig.binary import find_agent
 from fsdyno.rig.protocol import PROTOCOL
 from fsdyno.rig.session import Limits, RunSession
+from fsdyno.rig.shape import Shape
+
+SCHEMAS = ("trial", "request", "event", "survey", "describe")
+"""What the verb `schema` must answer with."""
 
 VERB_LIMIT = 120.0
 """How long a one-shot verb may take, s. `clean` waits for devices to let go."""
@@ -47,6 +51,7 @@ class Rig:
                 self._folders += [flag, str(Path(value).absolute())]
         self._sudo = ["sudo", "-n", "--"] if privileged and _sudo_works() else []
         self._limits = limits or Limits()
+        self._schemas: dict[str, Any] = {}
 
     def argv(self, verb: str, *extra: str) -> list[str]:
         """The command line of a verb."""
@@ -54,19 +59,27 @@ class Rig:
 
     def schema(self) -> dict[str, Any]:
         """JSON Schemas of the waist by name: `trial`, `request`, `event`, `survey`, `describe`."""
-        return self._ask("schema")
+        answer = self._ask("schema")
+        if missing := [name for name in SCHEMAS if not isinstance(answer.get(name), dict)]:
+            raise self._misshapen("schema", f": `{missing[0]}` is missing")
+        return answer
 
     def describe(self) -> dict[str, Any]:
         """The agent's tables: file systems with options, workloads, metrics."""
-        return self._ask("describe")
+        return self._shaped("describe")
 
     def survey(self) -> dict[str, Any]:
         """What this host can do, with reasons."""
-        return self._ask("survey")
+        return self._shaped("survey")
 
     def clean(self) -> dict[str, Any]:
         """Undoes what dead agents left: `undone`, `left`, `failed` (sentences), `live` (a count)."""
-        return self._ask("clean", must_succeed=False)
+        answer = self._ask("clean", must_succeed=False)
+        events = self._all_schemas()["event"]
+        shape = Shape({"$ref": "#/$defs/Cleaned", "$defs": events.get("$defs", {})})
+        if flaw := shape.flaw(answer):
+            raise self._misshapen("clean", flaw)
+        return answer
 
     def run(self, destroy: Sequence[str] = ()) -> RunSession:
         """Starts a long-lived agent for trials and waits until it has said hello.
@@ -75,7 +88,31 @@ class Rig:
         (busy, no root, unsafe) or not able to speak.
         """
         extra = [word for path in destroy for word in ("--destroy", str(path))]
-        return RunSession(self.argv("run", *extra), self._limits, privileged=bool(self._sudo))
+        shape = self._shape("event")
+        return RunSession(self.argv("run", *extra), self._limits, shape, privileged=bool(self._sudo))
+
+    def _shaped(self, verb: str) -> dict[str, Any]:
+        """The answer of a verb, if it is as the agent's own schema promises."""
+        answer = self._ask(verb)
+        if flaw := self._shape(verb).flaw(answer):
+            raise self._misshapen(verb, flaw)
+        return answer
+
+    def _shape(self, name: str) -> Shape:
+        return Shape(self._all_schemas()[name])
+
+    def _all_schemas(self) -> dict[str, Any]:
+        if not self._schemas:
+            self._schemas = self.schema()
+        return self._schemas
+
+    def _misshapen(self, verb: str, flaw: str) -> UserError:
+        return UserError(
+            f"`{verb}` of the agent is not as its schema promises: {verb}{flaw}",
+            code=Exit.AGENT,
+            where=self._command[0],
+            advice="build both halves from one checkout: make agent",
+        )
 
     def _ask(self, verb: str, *, must_succeed: bool = True) -> dict[str, Any]:
         argv = self.argv(verb)

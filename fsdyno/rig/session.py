@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from fsdyno.errors import Exit, UserError
 from fsdyno.rig.protocol import MAX_LINE, Event, Reader, Violation
+from fsdyno.rig.shape import Shape
 
 REFUSALS = {
     "bad_request": Exit.PLAN,
@@ -68,10 +69,10 @@ class _Cancel:
 class RunSession:
     """A running agent. Made by `Rig.run`; to be closed. Usable after `lost` no more (see `alive`)."""
 
-    def __init__(self, argv: Sequence[str], limits: Limits, *, privileged: bool) -> None:
+    def __init__(self, argv: Sequence[str], limits: Limits, shape: Shape, *, privileged: bool) -> None:
         self._limits = limits
         self._privileged = privileged
-        self._reader = Reader()
+        self._reader = Reader(shape)
         # SimpleQueue: its put may be called from a signal handler.
         self._lines: queue.SimpleQueue[bytes | type[_Closed] | type[_Cancel]] = queue.SimpleQueue()
         self._stderr: deque[str] = deque(maxlen=20)

@@ -45,11 +45,21 @@ def of(path: Path, **changes: Any) -> Entry:
     return {"dev": about.st_dev, "ino": about.st_ino, "born": None, **changes}
 
 
+def born(path: Path) -> Entry:
+    """The identity with its birth time, right in every detail."""
+    words = ["stat", "--format", "%.9W", str(path)]
+    birth = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    seconds, nanoseconds = birth.split(".")
+    return of(path, born=[int(seconds), int(nanoseconds)])
+
+
 def test_things_that_were_never_ours_stay_as_they_are(fsdyno: Fsdyno, forge: Forge) -> None:
     ground = fsdyno.folder / "innocent"
     ground.mkdir()
     (ground / "precious").write_text("keep me")
     (ground / "link").symlink_to(ground / "precious")
+    named = ground / "fsdyno-0123456789abcdef.img"
+    named.write_text("keep me")
     image = sparse(ground / "image", 1)
     with image.open("r+b") as file:
         file.write(b"keep me" * 1000)
@@ -70,7 +80,9 @@ def test_things_that_were_never_ours_stay_as_they_are(fsdyno: Fsdyno, forge: For
                 {"folder": {"path": str(ground / ".."), "made": NOTHING_IS}},
                 {"folder": {"path": str(point), "made": None}},
                 {"file": {"path": str(ground / "precious"), "made": None}},
-                {"file": {"path": str(ground / "precious"), "made": NOTHING_IS}},
+                {"file": {"path": str(ground / "precious"), "made": born(ground / "precious")}},
+                {"folder": {"path": str(ground), "made": born(ground)}},
+                {"file": {"path": str(named), "made": NOTHING_IS}},
                 {"file": {"path": str(ground / "link"), "made": None}},
                 {"file": {"path": str(device), "made": None}},
                 {"file": {"path": str(device), "made": NOTHING_IS}},
@@ -93,11 +105,13 @@ def test_things_that_were_never_ours_stay_as_they_are(fsdyno: Fsdyno, forge: For
             done = fsdyno("clean")
             assert done.returncode == Exit.OK, done.stderr
             assert "undone" not in done.stdout
-            assert f"left alone: trial-forged: {ground}/precious is not the file that we made" in done.stdout
+            assert f"left alone: trial-forged: {ground}/precious has no name of ours" in done.stdout
+            assert f"{named} is not the file that we made" in done.stdout
             assert (point / "precious").read_text() == "keep me too"
             assert fsdyno("clean").stdout == "nothing was left behind\n", "it was read once"
         assert sleeper.poll() is None
-        assert (ground / "precious").read_text() == "keep me" and (ground / "link").is_symlink()
+        assert named.read_text() == (ground / "precious").read_text() == "keep me"
+        assert (ground / "link").is_symlink()
         backing = Path(f"/sys/block/{device.name}/loop/backing_file").read_text().strip()
         assert backing == str(image) and ahead.read_text() == was
         with image.open("rb") as file:
