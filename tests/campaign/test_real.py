@@ -1,12 +1,11 @@
-"""Campaigns on real loop devices and file systems: killed, interrupted, side by side. Nothing is lost,
-nothing runs twice, nothing is left behind.
+"""Campaigns on real loop devices and file systems: whole, interrupted, side by side. Nothing is lost,
+nothing runs twice, nothing is left behind. Kills: tests/faults/test_killed.py.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -25,7 +24,6 @@ from tests.cli.fixtures import PLAN, Fsdyno, real_agent
 
 pytestmark = pytest.mark.root
 
-KILLS = 25  # of the campaign, and as many of the agent
 ROUNDS = 4
 CELLS = 3
 WHOLE = Counter(product(range(1, ROUNDS + 1), range(CELLS)))
@@ -75,14 +73,6 @@ def trials(fsdyno: Fsdyno) -> tuple[str, Counter[tuple[int, int]]]:
         return campaign.status, Counter((t.round, t.cell) for t in counted)
 
 
-def begun(fsdyno: Fsdyno) -> bool:
-    file = fsdyno.folder / "fsdyno.sqlite"
-    if not file.exists():
-        return False
-    with Store.open(file) as store:
-        return bool(store.campaigns())
-
-
 def until_first_trial(process: subprocess.Popen[str]) -> None:
     assert process.stderr
     while line := process.stderr.readline():
@@ -91,69 +81,11 @@ def until_first_trial(process: subprocess.Popen[str]) -> None:
     raise AssertionError("the campaign ended before its first trial")
 
 
-def agent_of(fsdyno: Fsdyno) -> int | None:
-    """The process id of the agent that holds the rig."""
-    state = str(fsdyno.folder / "state")
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if (
-                b"run" in words
-                and any(w.endswith(b"fsdyno-agent") for w in words)
-                and state.encode() in words
-            ):
-                return int(entry.name)
-    return None
-
-
 def test_a_campaign_runs_and_leaves_nothing(fsdyno: Fsdyno) -> None:
     done = fsdyno("run", "plan.toml")
     assert done.returncode == 0, done.stderr
     assert trials(fsdyno) == ("complete", WHOLE)
     assert left_behind(fsdyno.folder) == []
-
-
-def test_campaigns_killed_at_random_moments_resume_to_a_whole_one(fsdyno: Fsdyno) -> None:
-    seed = time.time_ns()
-    moments = random.Random(seed)
-    for _ in range(KILLS):
-        process = fsdyno.start("run", "plan.toml", "--quiet", *(["--resume"] if begun(fsdyno) else []))
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(moments.uniform(0.2, 2.5))
-        process.kill()
-        process.communicate()
-        settle(fsdyno)
-        if begun(fsdyno) and trials(fsdyno)[0] == "complete":
-            (fsdyno.folder / "fsdyno.sqlite").unlink()
-    done = fsdyno("run", "plan.toml", *(["--resume"] if begun(fsdyno) else []))
-    assert done.returncode == 0, (seed, done.stderr)
-    assert trials(fsdyno) == ("complete", WHOLE), seed
-    assert left_behind(fsdyno.folder) == []
-
-
-def test_agents_killed_at_random_moments_lose_trials_but_no_campaign(fsdyno: Fsdyno) -> None:
-    seed = time.time_ns()
-    moments = random.Random(seed)
-    kills = 0
-    while kills < KILLS:
-        process = fsdyno.start("run", "plan.toml", "--quiet", *(["--resume"] if begun(fsdyno) else []))
-        while process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(moments.uniform(0.2, 2.0))
-            if kills < KILLS and (agent := agent_of(fsdyno)):
-                with suppress(ProcessLookupError):
-                    os.kill(agent, signal.SIGKILL)
-                    kills += 1
-        _, said = process.communicate()
-        assert "Traceback" not in said
-        # ok; some trials lost; or three lost in a row, or killed before it said hello
-        assert process.returncode in (Exit.OK, Exit.INCOMPLETE, Exit.AGENT), (seed, said)
-        settle(fsdyno)
-        if begun(fsdyno) and trials(fsdyno)[0] == "complete":
-            (fsdyno.folder / "fsdyno.sqlite").unlink()
-    done = fsdyno("run", "plan.toml", *(["--resume"] if begun(fsdyno) else []))
-    assert done.returncode == 0, (seed, done.stderr)
-    assert trials(fsdyno) == ("complete", WHOLE), seed
 
 
 def test_two_campaigns_at_once_are_one_too_many(fsdyno: Fsdyno) -> None:

@@ -19,7 +19,7 @@ from fsdyno.store import Store
 from tests.cli.fixtures import Fsdyno
 from tests.faults.hosts import BY_ID, Disk, content, mounted, sh
 from tests.faults.plans import on_disk, plan
-from tests.faults.traces import left_behind, processes, until
+from tests.faults.traces import left_behind, mounts, processes, until
 
 
 @pytest.fixture
@@ -109,9 +109,9 @@ def test_a_name_that_moves_between_disks_is_refused(fsdyno: Fsdyno, disk: Disk) 
 
 
 def killed_with_a_file_system_on(disk: Disk, fsdyno: Fsdyno) -> None:
-    """A campaign on the disk, killed with its agent while a file system of ours is there."""
+    """A campaign on the disk, killed with its agent while a file system of ours is mounted."""
     process: subprocess.Popen[str] = fsdyno.start("run", "plan.toml", "--quiet", "--destroy", disk.link)
-    until(lambda: disk.signature() or process.poll() is not None, "no mkfs")
+    until(lambda: mounts(fsdyno.folder / "state") or process.poll() is not None, "no mount")
     process.kill()
     for pid in processes(fsdyno.folder):
         with suppress(ProcessLookupError):

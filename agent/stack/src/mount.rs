@@ -116,7 +116,9 @@ fn messages(context: &OwnedFd) -> Vec<String> {
 
 fn said_no(context: Option<&OwnedFd>, plan: &MountPlan, what: &str, errno: Errno) -> Failure {
     let mut message = format!("the kernel refuses {what} of {} on {}: {errno}", plan.fstype, plan.source);
-    let told = context.map(messages).unwrap_or_default();
+    // The level in front (`e` for errors) says nothing here.
+    let bare = |text: String| text.split_once(' ').map_or(text.clone(), |(_, rest)| rest.to_string());
+    let told: Vec<_> = context.map(messages).unwrap_or_default().into_iter().map(bare).collect();
     if !told.is_empty() {
         message = format!("{message}: {}", told.join("; "));
     }
