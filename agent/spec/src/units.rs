@@ -38,7 +38,7 @@ impl fmt::Display for Bytes {
         const NAMES: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
         let step = (self.0.max(1).ilog2() / 10).min(NAMES.len() as u32 - 1);
         let value = self.0 as f64 / (1u64 << (10 * step)) as f64;
-        if self.0 % (1u64 << (10 * step)) == 0 {
+        if self.0.is_multiple_of(1u64 << (10 * step)) {
             write!(f, "{value:.0} {}", NAMES[step as usize])
         } else {
             write!(f, "{value:.1} {}", NAMES[step as usize])

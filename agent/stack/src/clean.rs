@@ -111,10 +111,8 @@ fn replay(state: &Path, path: &Path, cleaned: &mut Cleaned) {
             }
         }
     }
-    if whole {
-        if let Err(error) = fs::remove_file(path) {
-            cleaned.failed.push(format!("{}: {error}", path.display()));
-        }
+    if whole && let Err(error) = fs::remove_file(path) {
+        cleaned.failed.push(format!("{}: {error}", path.display()));
     }
 }
 

@@ -156,7 +156,10 @@ impl<'rig> TrialStack<'rig> {
     ) -> Result<Facts, Refused> {
         check_size(spec.size, minimum)?;
         let block = spec.logical_block_size.0;
-        if !block.is_power_of_two() || !(512..=65536).contains(&block) || spec.size.0 % block.max(4096) != 0 {
+        if !block.is_power_of_two()
+            || !(512..=65536).contains(&block)
+            || !spec.size.0.is_multiple_of(block.max(4096))
+        {
             return Err(Refused::new(
                 Refusal::BadRequest,
                 format!("a device of {} cannot have blocks of {}", spec.size, spec.logical_block_size),
@@ -504,11 +507,11 @@ impl<'rig> TrialStack<'rig> {
         };
         note(self.unmount());
         let mounted = self.mounted.is_some();
-        if let (Some(link), false) = (self.disk.take(), mounted) {
-            if let Some(disk) = self.rig.disks.get_mut(&link) {
-                note(if self.owns_superblock { disk.wipe() } else { Ok(()) });
-                note(disk.restore());
-            }
+        if let (Some(link), false) = (self.disk.take(), mounted)
+            && let Some(disk) = self.rig.disks.get_mut(&link)
+        {
+            note(if self.owns_superblock { disk.wipe() } else { Ok(()) });
+            note(disk.restore());
         }
         self.device = None;
         if let Some(LoopDevice { number, device, backing }) = self.loop_device.take() {
@@ -524,10 +527,10 @@ impl<'rig> TrialStack<'rig> {
         if let (Some(folder), false) = (self.folder.take(), mounted) {
             note(folder.remove().map_err(|e| Failure::io("cannot remove", &folder.path, &e)));
         }
-        if let Some(ledger) = self.ledger.take().filter(|_| failures.is_empty()) {
-            if let Err(error) = ledger.discard() {
-                failures.push(format!("the ledger cannot be removed: {error}"));
-            }
+        if let Some(ledger) = self.ledger.take().filter(|_| failures.is_empty())
+            && let Err(error) = ledger.discard()
+        {
+            failures.push(format!("the ledger cannot be removed: {error}"));
         }
         failures
     }

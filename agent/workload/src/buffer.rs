@@ -71,7 +71,7 @@ mod tests {
         for length in [0, 1, 4096, 4097, 1 << 20] {
             let buffer = Buffer::new(length);
             assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
-            assert!(buffer.len() >= length && buffer.len() % ALIGNMENT == 0);
+            assert!(buffer.len() >= length && buffer.len().is_multiple_of(ALIGNMENT));
             assert!(buffer.iter().all(|&b| b == 0));
         }
     }

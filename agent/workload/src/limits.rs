@@ -96,7 +96,7 @@ fn of_record(record: Bytes, dataset: &Dataset, direct: bool) -> Result<(), Reaso
         || "set the dataset's `size`, or use a `tree` workload".into(),
     )?;
     refuse(
-        direct && (record.0 % SECTOR != 0 || dataset.size.0 % SECTOR != 0),
+        direct && (!record.0.is_multiple_of(SECTOR) || !dataset.size.0.is_multiple_of(SECTOR)),
         || format!("direct I/O with records of {record} on files of {}", dataset.size),
         || format!("use multiples of {SECTOR} bytes for both, or direct = false"),
     )

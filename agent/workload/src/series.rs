@@ -66,7 +66,7 @@ impl Sampler {
     }
 
     fn coarsen(&mut self) {
-        while self.operations.len() >= MOST && self.operations.len() % 2 == 0 {
+        while self.operations.len() >= MOST && self.operations.len().is_multiple_of(2) {
             for list in [&mut self.operations, &mut self.bytes] {
                 *list = list.chunks(2).map(|pair| pair.iter().sum()).collect();
             }

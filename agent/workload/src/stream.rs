@@ -86,10 +86,10 @@ impl Streaming<'_> {
     /// A call moved less than it was asked to: asked for the rest, it tells why.
     #[cold]
     fn short(&self, fd: impl AsFd, file: u64, rest: &[u8], offset: u64, got: u64, want: u64) -> Failure {
-        if self.stream.op != StreamOp::Read {
-            if let Err(errno) = pwrite(fd, rest, offset) {
-                return self.failure("write", file, errno);
-            }
+        if self.stream.op != StreamOp::Read
+            && let Err(errno) = pwrite(fd, rest, offset)
+        {
+            return self.failure("write", file, errno);
         }
         let doing = if self.stream.op == StreamOp::Read { "read" } else { "write" };
         Failure::short(doing, self.layout.path(self.job.root, self.job.name, file).display(), got, want)
