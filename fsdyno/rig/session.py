@@ -133,19 +133,16 @@ class RunSession:
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> bool:
-        """Ends the agent: end of input, then, after a grace, SIGKILL. True if it went by itself."""
-        if self._process.poll() is None and self.alive:
+        """Ends the agent: end of input, then, after a grace, SIGKILL. True if it went by itself and left
+        nothing to undo; false also if somebody else had killed it."""
+        if self.alive:
             self._close_input()
-            try:
-                self._process.wait(self._limits.grace)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                whole = self._process.wait(self._limits.grace) == 0
                 self.alive = False
-                return True
-            except subprocess.TimeoutExpired:
-                self.kill()
-                return False
-        went = self.alive
+                return whole
         self.kill()
-        return went
+        return False
 
     def kill(self) -> None:
         """Ends the agent at once. What it leaves is undone by `Rig.clean` or the next agent."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 import uuid
@@ -171,3 +172,10 @@ def test_a_verb_that_fails_says_the_agents_last_line() -> None:
     with pytest.raises(UserError) as error:
         Rig(["ls", "--no-such-option"], privileged=False).describe()
     assert error.value.code == Exit.AGENT and "ls --help" in str(error.value)
+
+
+def test_an_agent_that_somebody_killed_between_trials_did_not_go_by_itself(opened: Open) -> None:
+    session = opened()
+    assert run(session).outcome == "ok"
+    os.kill(session.hello["pid"], signal.SIGKILL)
+    assert not session.close() and dead(session)
