@@ -69,10 +69,10 @@ def content(path: Path) -> str:
 
 @contextmanager
 def mounted(point: Path, *words: str | Path) -> Iterator[Path]:
-    """`mount WORDS… POINT` for as long as it lasts.
+    """`mount WORDS… POINT` for as long as it lasts; the point lies directly below the test's folder.
 
-    The folder around it is made a shared mount: else any process that has a mount namespace of its own
-    (an agent of another rig, say) would keep the mount after it has gone here.
+    That folder is made a shared mount: else any process that has a mount namespace of its own (an agent
+    of another rig, say) would keep the mount after it has gone here.
     """
     point.mkdir(exist_ok=True)
     around = point.parent

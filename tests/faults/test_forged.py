@@ -70,7 +70,7 @@ def test_things_that_were_never_ours_stay_as_they_are(fsdyno: Fsdyno, forge: For
     ahead = Path(f"/sys/block/{device.name}/queue/read_ahead_kb")
     was = ahead.read_text()
     try:
-        with mounted(ground / "mount", "-t", "tmpfs", "tmpfs") as point:
+        with mounted(fsdyno.folder / "mount", "-t", "tmpfs", "tmpfs") as point:
             (point / "precious").write_text("keep me too")
             forge(
                 {"folder": {"path": str(ground), "made": None}},

@@ -50,7 +50,7 @@ def bystanders(fsdyno: Fsdyno) -> Iterator[None]:
     stray.write_text("precious")
     try:
         subprocess.run(["mkfs.ext4", "-q", str(device)], check=True)
-        with mounted(others / "fsdyno-0123456789abcdef", "-o", "ro", device) as point:
+        with mounted(fsdyno.folder / "fsdyno-0123456789abcdef", "-o", "ro", device) as point:
             before = content(image), point.stat().st_dev
             yield
             assert (content(image), point.stat().st_dev) == before
