@@ -61,7 +61,7 @@ def three_digits(value: float) -> str:
     if value == 0:
         return "0"
     places = 2 - floor(log10(abs(value)))
-    return f"{round(value, places):.{max(0, min(places, 9))}f}"
+    return f"{round(value, places):.{max(0, min(places, 12))}f}"
 
 
 def interval(low: float | None, high: float | None, scale: Scale) -> str:
