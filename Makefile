@@ -22,6 +22,7 @@ agent: ## the release build of the agent, one static binary
 	cargo build --release --locked --quiet
 
 test: setup-dev agent ## all tests; those that need root are skipped, visibly, without it
+	@[ $$(id -u) = 0 ] || echo "not root: all tests on loop devices, mounts and kills are skipped"
 	cargo test --workspace --locked --quiet
 	$(BIN)/python -m pytest
 
