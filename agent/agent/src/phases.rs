@@ -1,8 +1,9 @@
 //! The phases of a trial: what runs inside the clock, and what is asked of the kernel around it.
 //!
 //! Order for each phase: counters, clock on, the work, clock off, counters; only then is anything
-//! read back, judged or sent. A workload has a clock of its own inside, around its operations: its
-//! rates do not pay for starting threads or for making its result.
+//! read back, judged or sent. Within, mounts and tools are timed closer still: `wall` is then what the
+//! kernel's calls or the tool took, without the ledger's records around them. A workload has a clock
+//! of its own: its rates do not pay for starting threads or for making its result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,6 +33,12 @@ use crate::watch::Watch;
 
 /// How long the count of inodes may lag behind (XFS frees inodes in the background).
 const INODES_SETTLE: Duration = Duration::from_millis(500);
+
+/// A larger share of the threads' time taken by fsdyno itself is a doubt.
+const TOOL_COST: f64 = 0.05;
+
+/// Steps the seed from phase to phase: 2^64 divided by the golden ratio, odd, as in SplitMix64.
+const ANOTHER_ORDER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Why kernel settings leave some rows alone.
 const NO_QUEUE: &str = "a file system in memory has no device whose settings could be changed";
@@ -71,6 +78,8 @@ pub struct Status {
     cold: bool,
     /// UUID of the file system that mkfs was told to make.
     uuid: String,
+    /// Doubts about the trial as a whole.
+    pub flags: Vec<Flag>,
     /// Versions of the tools, asked once.
     versions: HashMap<String, Option<String>>,
 }
@@ -83,6 +92,8 @@ struct Done {
     workload: Option<WorkloadResult>,
     facts: Facts,
     flags: Vec<Flag>,
+    /// What the kernel or the tool itself took, where the stack's own records lie around it.
+    wall: Option<Duration>,
 }
 
 impl Done {
@@ -117,6 +128,11 @@ impl Bench<'_, '_> {
         let parts =
             self.stack.build(needs_device, minimum, &mut |doing, share| watch.doing(doing, Some(share)))?;
         for part in parts {
+            if part.facts.get("direct_io") == Some(&json!(false)) {
+                let reason =
+                    "the backing file is not accessed directly: the host may have kept a copy of its data";
+                self.status.flags.push(Flag::new(Doubt::NotCold, reason));
+            }
             self.channel.send(Event::Built(part));
         }
         match (self.stack.device(), self.spec.stack.devices.first()) {
@@ -124,11 +140,8 @@ impl Bench<'_, '_> {
                 let written = file.backing == fsdyno_spec::trial::Backing::Written;
                 self.script.loop_device(device.size, file.logical_block_size, written);
             }
-            (Some(device), _) => {
-                let path = device.path.display();
-                self.script
-                    .add("device", format!("DEV={path}; MNT=$(mktemp -d)  # everything on {path} is lost"));
-            }
+            (Some(_), Some(fsdyno_spec::trial::Device::Disk(disk))) => self.script.disk(&disk.path),
+            (Some(_), None) => {}
             (None, _) => self.script.folder(self.spec.stack.directory.as_deref()),
         }
         let settings = &self.spec.stack.settings;
@@ -158,8 +171,9 @@ impl Bench<'_, '_> {
         let before = Snapshot::take(&leaves, &underneath);
         let deadline = self.watch.phase(index, &name, timeout, Arc::clone(&progress));
         let start_ns = monotonic_ns();
-        let mut done = self.act(&name, &action, deadline, &progress);
-        let wall = Duration::from_nanos(monotonic_ns() - start_ns);
+        let mut done = self.act(index, &name, &action, deadline, &progress);
+        let whole = Duration::from_nanos(monotonic_ns() - start_ns);
+        let wall = done.wall.unwrap_or(whole);
         let after = Snapshot::take(&leaves, &underneath);
         self.watch.doing("reading back", None);
         let delta = before.until(&after);
@@ -186,13 +200,20 @@ impl Bench<'_, '_> {
     }
 
     /// What runs inside the clock.
-    fn act(&mut self, name: &str, action: &Action<'_>, deadline: Instant, progress: &Arc<Progress>) -> Done {
+    fn act(
+        &mut self,
+        index: u32,
+        name: &str,
+        action: &Action<'_>,
+        deadline: Instant,
+        progress: &Arc<Progress>,
+    ) -> Done {
         match action {
             Action::Mkfs(_) => self.mkfs(name, deadline),
             Action::Mount(_) => self.mount(name),
             Action::Remount(remount) => self.remount(name, remount.cold),
             Action::Set(settings) => self.set(name, settings),
-            Action::Workload(workload) => self.workload(name, workload, progress),
+            Action::Workload(workload) => self.workload(index, name, workload, progress),
             Action::Sync(_) => {
                 self.script.add(name, "time sync -f \"$MNT\"");
                 self.stack.sync().map_or_else(Done::from, |()| Done::default())
@@ -212,7 +233,9 @@ impl Bench<'_, '_> {
                     return Done::not_applicable("an existing directory is not unmounted");
                 }
                 self.script.add(name, "time umount \"$MNT\"");
-                self.stack.unmount().map_or_else(Done::from, |()| Done::default())
+                let unmounted = self.stack.unmount();
+                unmounted
+                    .map_or_else(Done::from, |()| Done { wall: Some(self.stack.took()), ..Done::default() })
             }
             Action::Check(check) => self.check(name, check.mode, deadline),
         }
@@ -248,7 +271,8 @@ impl Bench<'_, '_> {
         let device = self.stack.device().map(|d| d.path.to_string_lossy().into_owned()).unwrap_or_default();
         let plan = filesystem.mount(options, &device, self.size_wanted());
         self.script.mount(name, &plan, &device);
-        self.stack.mount(&plan).map_or_else(Done::from, Done::facts)
+        let mounted = self.stack.mount(&plan);
+        mounted.map_or_else(Done::from, |facts| Done { wall: Some(self.stack.took()), ..Done::facts(facts) })
     }
 
     /// The size of the devices, also where a file system in memory does not use them.
@@ -273,14 +297,22 @@ impl Bench<'_, '_> {
         if let Err(failure) = self.stack.unmount() {
             return failure.into();
         }
+        let unmounting = self.stack.took();
+        let begin = Instant::now();
         if cold {
             self.script.add(name, "sync; echo 3 > /proc/sys/vm/drop_caches");
             if let Err(failure) = self.stack.drop_caches() {
                 return failure.into();
             }
         }
-        let done = self.mount(name);
+        let dropping = begin.elapsed();
+        let mut done = self.mount(name);
         self.status.cold = cold && done.outcome.is_none();
+        let mounting = done.wall.unwrap_or_default();
+        done.wall = Some(unmounting + dropping + mounting);
+        for (step, took) in [("unmount", unmounting), ("drop_caches", dropping), ("mount", mounting)] {
+            done.facts.insert(format!("{step}_seconds"), json!(took.as_secs_f64()));
+        }
         done
     }
 
@@ -289,7 +321,7 @@ impl Bench<'_, '_> {
         if !cold {
             return Done::not_applicable("an existing directory is not remounted");
         }
-        self.script.add(name, "sync -f \"$MNT\"; for f in $(find \"$MNT\" -type f); do dd of=\"$f\" oflag=nocache conv=notrunc,fdatasync count=0 status=none; done");
+        self.script.add(name, "sync -f \"$MNT\"; find \"$MNT\" -type f -exec dd of={} oflag=nocache conv=notrunc,fdatasync count=0 status=none \\;");
         let Some(root) = self.stack.data_root() else {
             return Done::not(Outcome::Failed, Reason::new("there is no folder to work in"));
         };
@@ -320,7 +352,7 @@ impl Bench<'_, '_> {
         }
     }
 
-    fn workload(&mut self, name: &str, workload: &Workload, progress: &Arc<Progress>) -> Done {
+    fn workload(&mut self, index: u32, name: &str, workload: &Workload, progress: &Arc<Progress>) -> Done {
         let Some(root) = self.stack.data_root() else {
             let reason = Reason::new("nothing is mounted").advise("put a `mount` phase before the workload");
             return Done::not(Outcome::Failed, reason);
@@ -333,6 +365,7 @@ impl Bench<'_, '_> {
             dataset,
             workload,
             seed: self.seed,
+            order_seed: self.seed.wrapping_add((u64::from(index) + 1).wrapping_mul(ANOTHER_ORDER)),
             stop: self.stop.flag(),
             progress,
             calibration: self.calibration,
@@ -381,7 +414,8 @@ impl Bench<'_, '_> {
             let code = output.exit.map_or("no exit code".to_string(), |c| format!("exit {c}"));
             (Outcome::Failed, Reason::new(format!("{}: {code}, {meaning}: {last}", tool.program)))
         });
-        Done { outcome, tools: vec![(output, meaning)], ..Done::default() }
+        let wall = Some(output.wall.duration());
+        Done { outcome, tools: vec![(output, meaning)], wall, ..Done::default() }
     }
 
     /// Sends what the tools printed, outside the clock.
@@ -409,6 +443,18 @@ impl Bench<'_, '_> {
         known.entry(program.to_string()).or_insert_with(|| crate::survey::version_of(program)).clone()
     }
 
+    /// Brings the programs back that a dropped cache took along: their pages, libraries and path are
+    /// not what a check of a cold file system is to be charged for.
+    fn warm_tools(&self) {
+        for (_, program) in self.filesystem.iter().flat_map(|(row, _)| row.tools()) {
+            if let Some(path) = fsdyno_stack::find_program(program.name) {
+                // Reading is the purpose; running loads the libraries.
+                let _ = std::fs::read(path);
+                let _ = crate::survey::version_of(program.name);
+            }
+        }
+    }
+
     /// What is read back and judged after the clock.
     fn judge(
         &mut self,
@@ -420,6 +466,9 @@ impl Bench<'_, '_> {
     ) {
         if done.outcome.is_none() {
             self.read_back(action, done);
+        }
+        if matches!(action, Action::DropCaches(_)) || matches!(action, Action::Remount(r) if r.cold) {
+            self.warm_tools();
         }
         let threads = match action {
             Action::Workload(workload) => threads_of(workload),
@@ -437,7 +486,7 @@ impl Bench<'_, '_> {
                 pages_dirtied: delta.host.pages_dirtied,
             };
             done.flags.extend(proof::judge(&result.claim, &seen));
-            if result.tool_cost.share > 0.05 {
+            if result.tool_cost.share > TOOL_COST {
                 let share = result.tool_cost.share * 100.0;
                 done.flags
                     .push(Flag::new(Doubt::ToolCost, format!("fsdyno itself took {share:.1} % of the time")));

@@ -8,7 +8,7 @@ use fsdyno_filesystems::{CommandLine, MountPlan, quote};
 use fsdyno_spec::event::Step;
 use fsdyno_spec::units::Bytes;
 use fsdyno_spec::workload::{
-    Dataset, Random, RandomOp, Stream, StreamOp, SyncPolicy, Tree, TreeOp, Workload,
+    Dataset, Order, Random, RandomOp, Stream, StreamOp, SyncPolicy, Tree, TreeOp, Workload,
 };
 
 /// Collects steps. `$DEV` and `$MNT` stand for the device and the mount point of the moment.
@@ -37,8 +37,24 @@ impl Script {
                 "IMG=$(mktemp \"${{TMPDIR:-/var/tmp}}/fsdyno-by-hand.XXXXXX\"); MNT=$(mktemp -d)\n{fill}\
                  truncate -s {} \"$IMG\"\n\
                  DEV=$(losetup --find --show --direct-io=on --sector-size {} \"$IMG\")\n\
-                 trap 'umount \"$MNT\" 2>/dev/null || :; losetup -d \"$DEV\"; rm -f \"$IMG\"; rmdir \"$MNT\"' EXIT",
+                 trap 'umount \"$MNT\" 2>/dev/null || :; losetup -d \"$DEV\"; rm -f \"$IMG\"; rmdir \"$MNT\"' EXIT\n\
+                 echo 0 > /sys/class/block/$(basename \"$DEV\")/queue/discard_max_bytes",
                 size.0, block.0
+            ),
+        );
+    }
+
+    /// A real disk, by the name that outlives a reboot; only if it is blank, and named once more.
+    pub fn disk(&mut self, link: &std::path::Path) {
+        let link = quote(&link.to_string_lossy());
+        self.add(
+            "device",
+            format!(
+                "DEV={link}; MNT=$(mktemp -d)\n\
+                 [ \"${{FSDYNO_DESTROY:-}}\" = \"$DEV\" ] || \
+                 {{ echo \"all data on $DEV is lost: set FSDYNO_DESTROY=$DEV if you mean it\" >&2; exit 6; }}\n\
+                 if blkid -p \"$DEV\"; then echo \"$DEV is not blank\" >&2; exit 6; fi\n\
+                 trap 'umount \"$MNT\" 2>/dev/null || :; rmdir \"$MNT\"' EXIT"
             ),
         );
     }
@@ -91,9 +107,13 @@ impl Script {
 }
 
 /// A shell loop over the files of a dataset: `$f` is the path, `$i` the number.
-fn each_file(name: &str, set: &Dataset, body: &str) -> String {
+fn each_file(name: &str, set: &Dataset, order: Order, body: &str) -> String {
+    let numbers = match order {
+        Order::Sequential => "seq 0 ",
+        Order::Random => "shuf -i 0-",
+    };
     format!(
-        "for i in $(seq 0 {}); do f=\"$MNT\"/{}/$(printf 'd%05d/f%08d' $((i / {})) $i); {body}; done",
+        "for i in $({numbers}{}); do f=\"$MNT\"/{}/$(printf 'd%05d/f%08d' $((i / {})) $i); {body}; done",
         set.files - 1,
         quote(name),
         set.files_per_directory
@@ -110,7 +130,7 @@ fn timed(body: &str) -> String {
 }
 
 fn of_tree(tree: &Tree, name: &str, set: &Dataset) -> String {
-    let threads = said_threads(tree.threads);
+    let threads = said_threads(tree.threads, 1);
     let body = match tree.op {
         TreeOp::Create => {
             let flush = if tree.sync == SyncPolicy::File { "; sync \"$f\"" } else { "" };
@@ -119,12 +139,20 @@ fn of_tree(tree: &Tree, name: &str, set: &Dataset) -> String {
             } else {
                 format!("head -c {} /dev/urandom > \"$f\"{flush}", set.size.0)
             };
-            format!("{}; {}; sync -f \"$MNT\"", make_directories(name, set), each_file(name, set, &write))
+            format!(
+                "{}; {}; sync -f \"$MNT\"",
+                make_directories(name, set),
+                each_file(name, set, tree.order, &write)
+            )
         }
-        TreeOp::Stat => each_file(name, set, "stat \"$f\" > /dev/null"),
-        TreeOp::Read => each_file(name, set, "cat \"$f\" > /dev/null"),
+        TreeOp::Stat => each_file(name, set, tree.order, "stat \"$f\" > /dev/null"),
+        TreeOp::Read => each_file(name, set, tree.order, "cat \"$f\" > /dev/null"),
         TreeOp::Delete => {
-            format!("{}; rm -r \"$MNT\"/{}; sync -f \"$MNT\"", each_file(name, set, "rm \"$f\""), quote(name))
+            format!(
+                "{}; rm -r \"$MNT\"/{}; sync -f \"$MNT\"",
+                each_file(name, set, tree.order, "rm \"$f\""),
+                quote(name)
+            )
         }
     };
     format!("{threads}{}", timed(&body))
@@ -141,14 +169,19 @@ fn of_stream(stream: &Stream, name: &str, set: &Dataset) -> String {
                 set.size.0
             );
             let dirs = make_directories(name, set);
-            format!("{dirs}; {}; sync -f \"$MNT\"", each_file(name, set, &write))
+            format!("{dirs}; {}; sync -f \"$MNT\"", each_file(name, set, Order::Sequential, &write))
         }
         StreamOp::Read => {
             let direct = if stream.direct { " iflag=direct" } else { "" };
-            each_file(name, set, &format!("dd if=\"$f\" of=/dev/null bs={record}{direct} status=none"))
+            each_file(
+                name,
+                set,
+                Order::Sequential,
+                &format!("dd if=\"$f\" of=/dev/null bs={record}{direct} status=none"),
+            )
         }
     };
-    format!("{}{}", said_threads(stream.threads), timed(&body))
+    format!("{}{}", said_threads(stream.threads, 1), timed(&body))
 }
 
 fn of_random(random: &Random, name: &str, set: &Dataset) -> String {
@@ -156,7 +189,7 @@ fn of_random(random: &Random, name: &str, set: &Dataset) -> String {
     let records = set.size.0 / record;
     let operations = match (random.operations, random.runtime) {
         (Some(n), _) => format!("{n}"),
-        (None, _) => "1000".to_string(),
+        (None, _) => "1000".to_string(), // for a time: as many as show the pattern
     };
     let (flag_in, flag_out) = if random.direct { (" iflag=direct", " oflag=direct") } else { ("", "") };
     let read = format!("dd if=\"$f\" of=/dev/null bs={record} count=1 skip=$k{flag_in} status=none");
@@ -180,12 +213,12 @@ fn of_random(random: &Random, name: &str, set: &Dataset) -> String {
     let all = records * set.files;
     let loops = format!("for n in $(shuf -r -n {operations} -i 0-{}); do {pick}; {one}; done", all - 1);
     let end = if random.op == RandomOp::Read { "" } else { "; sync -f \"$MNT\"" };
-    format!("{}{}", said_threads(random.threads), timed(&format!("{loops}{end}")))
+    format!("{}{}", said_threads(random.threads, random.depth), timed(&format!("{loops}{end}")))
 }
 
-fn said_threads(threads: u32) -> String {
-    if threads > 1 {
-        format!("# the trial used {threads} threads; by hand it is one\n")
+fn said_threads(threads: u32, depth: u32) -> String {
+    if threads > 1 || depth > 1 {
+        format!("# the trial had {threads} threads, {depth} operations each in flight; by hand it is one\n")
     } else {
         String::new()
     }

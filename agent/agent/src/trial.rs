@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use fsdyno_filesystems::{FileSystem, Options};
+use fsdyno_probe::doubts::is_complaint;
 use fsdyno_probe::kernel_log::KernelLog;
 use fsdyno_spec::event::{Calibration, End, Event, Refusal, TrialStart};
-use fsdyno_spec::outcome::{Outcome, Reason};
+use fsdyno_spec::outcome::{Doubt, Flag, Outcome, Reason};
 use fsdyno_spec::request::TrialRequest;
 use fsdyno_spec::trial::{Action, TrialSpec, WriteCache};
 use fsdyno_spec::workload::Workload;
@@ -58,6 +59,7 @@ impl Runner {
         let begin = Instant::now();
         let mut spec = request.spec.clone();
         let mut script = Script::default();
+        let mut flags = Vec::new();
         let checked = Checked::of(&mut spec);
         let place = if spec.stack.directory.is_some() { "directory" } else { "native" };
         self.channel.send(Event::TrialStart(TrialStart {
@@ -94,6 +96,7 @@ impl Runner {
                         let verdict = on_the_bench(&mut bench);
                         watch.doing("taking the stack down", None);
                         let start = Instant::now();
+                        flags.append(&mut bench.status.flags);
                         let failures = bench.stack.teardown();
                         teardown = start.elapsed();
                         if failures.is_empty() {
@@ -110,14 +113,26 @@ impl Runner {
         if verdict.outcome == Outcome::Ok {
             verdict.reason = None;
         }
+        flags.extend(self.last_words());
         End {
             outcome: verdict.outcome,
             reason: verdict.reason,
-            flags: Vec::new(),
+            flags,
             wall: begin.elapsed().into(),
             teardown: teardown.into(),
             shell: script.into_steps(),
         }
+    }
+}
+
+impl Runner {
+    /// What the kernel complained of while the stack was taken down: write-back may fail only then.
+    fn last_words(&self) -> Option<Flag> {
+        let complaints = self.kernel_log.as_ref()?.drain().into_iter().filter(is_complaint);
+        let texts = complaints.map(|line| line.text).collect::<Vec<_>>();
+        let said =
+            || Flag::new(Doubt::KernelLog, format!("while taking the stack down: {}", texts.join("; ")));
+        (!texts.is_empty()).then(said)
     }
 }
 
@@ -160,6 +175,12 @@ impl Checked {
             }
         }
         if filesystem.as_ref().is_some_and(|(row, options)| row.wants_write_through(options)) {
+            if spec.stack.settings.write_cache == Some(WriteCache::WriteBack) {
+                return Err(Reason::new(
+                    "`barrier = false` of this file system means `write through`, not `write back`",
+                )
+                .advise("leave one of the two out"));
+            }
             spec.stack.settings.write_cache = Some(WriteCache::WriteThrough);
         }
         Ok(Self { filesystem })

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fsdyno_filesystems::MountPlan;
 use fsdyno_spec::outcome::Outcome;
@@ -36,6 +36,8 @@ pub struct Mounted {
     pub id: MountId,
     /// Its own read-ahead attribute; none where there is none.
     pub read_ahead: Option<PathBuf>,
+    /// What the kernel's own calls took, without our records and read-backs.
+    pub took: Duration,
 }
 
 /// Mounts at `point`; the ledger has the mount's id before it is attached there.
@@ -44,6 +46,8 @@ pub struct Mounted {
 /// `Unsupported` if the kernel has no such file system; else `Failed`, with the kernel's messages.
 pub fn mount(ledger: &mut Ledger, plan: &MountPlan, point: &Path) -> Result<(Mounted, Facts), Failure> {
     let name = &plan.fstype;
+    let before = settings::all_bdi();
+    let begin = Instant::now();
     let context = fsopen(name.as_str(), FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| match errno {
         Errno::NODEV => Failure::new(
             Outcome::Unsupported,
@@ -72,22 +76,24 @@ pub fn mount(ledger: &mut Ledger, plan: &MountPlan, point: &Path) -> Result<(Mou
             Failure::failed(format!("`{word}` is no attribute of a mount"), advice)
         })?;
     }
-    let before = settings::all_bdi();
     fsconfig_create(context.as_fd()).map_err(|e| told("the mount", e))?;
     let tree = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
         .map_err(|e| told("the mount", e))?;
+    let made = begin.elapsed();
     let io = |error: io::Error| Failure::io("cannot mount at", point, &error);
     let id = MountId::of(&tree).map_err(io)?;
     ledger.record(&Entry::Mount { point: point.to_path_buf(), id }).map_err(io)?;
+    let begin = Instant::now();
     move_mount(&tree, "", CWD, point, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .map_err(|errno| io(errno.into()))?;
+    let took = made + begin.elapsed();
     let mut facts = facts(id, point).map_err(io)?;
     let messages = messages(&context);
     if !messages.is_empty() {
         facts.insert("messages".into(), json!(messages));
     }
     let read_ahead = settings::read_ahead_of(point, &plan.fstype, &before);
-    Ok((Mounted { point: point.to_path_buf(), id, read_ahead }, facts))
+    Ok((Mounted { point: point.to_path_buf(), id, read_ahead, took }, facts))
 }
 
 fn attribute(word: &str) -> Option<MountAttrFlags> {

@@ -45,6 +45,7 @@ pub struct TrialStack<'rig> {
     /// Read-ahead that was asked for, to be put on each new mount.
     read_ahead: Option<Bytes>,
     owns_superblock: bool,
+    took: Duration,
 }
 
 /// A bound loop device; it lives as long as `device` is open.
@@ -69,6 +70,7 @@ impl<'rig> TrialStack<'rig> {
             mounted: None,
             read_ahead: None,
             owns_superblock: false,
+            took: Duration::ZERO,
         }
     }
 
@@ -364,6 +366,7 @@ impl<'rig> TrialStack<'rig> {
             }
         };
         let attribute = mounted.read_ahead.clone();
+        self.took = mounted.took;
         self.mounted = Some(mounted);
         match (attribute, self.read_ahead) {
             (Some(attribute), Some(wanted)) => facts.extend(settings::read_ahead(&attribute, wanted)?),
@@ -381,6 +384,13 @@ impl<'rig> TrialStack<'rig> {
             Some(disk) => disk.hold(),
             None => Ok(()),
         }
+    }
+
+    /// What the kernel's own calls of the last mount or unmount took, without our records and
+    /// read-backs.
+    #[must_use]
+    pub fn took(&self) -> Duration {
+        self.took
     }
 
     /// Where the file system is mounted.
@@ -404,7 +414,9 @@ impl<'rig> TrialStack<'rig> {
     /// `TeardownFailed` with who still holds it.
     pub fn unmount(&mut self) -> Result<(), Failure> {
         if let Some(mounted) = &self.mounted {
+            let begin = Instant::now();
             mounted.unmount()?;
+            self.took = begin.elapsed();
             self.mounted = None;
         }
         self.hold_disk()

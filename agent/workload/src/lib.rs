@@ -45,8 +45,11 @@ pub struct Job<'a> {
     pub dataset: &'a Dataset,
     /// What to do with it.
     pub workload: &'a Workload,
-    /// Seed of contents, orders and offsets.
+    /// Seed of contents.
     pub seed: u64,
+    /// Seed of orders and offsets: another one for each phase of a trial, so that no phase visits
+    /// the places that the one before it has warmed.
+    pub order_seed: u64,
     /// Set by anybody to end the phase soon: the answer is then a failure, *cancelled*.
     pub stop: &'a AtomicBool,
     /// Where the share of work done is published, ten times a second.
@@ -90,17 +93,22 @@ pub fn run(job: &Job) -> Result<WorkloadResult, Failure> {
     }
 }
 
-/// Brings what was written to the device if anything was, and puts the answer together.
+/// Brings what was written to the device, if anything was. Comes right after the last operation: what
+/// the kernel writes back in between would be free.
+pub(crate) fn settle(job: &Job, writes: bool) -> Result<Seconds, Failure> {
+    if writes { files::sync(job.root) } else { Ok(Seconds(0.0)) }
+}
+
+/// Puts the answer together.
 pub(crate) fn finish(
     job: &Job,
     kind: &str,
     threads: u32,
     done: crew::Done,
     claim: Claim,
-    writes: bool,
+    sync: Seconds,
     prepare_ns: f64,
-) -> Result<WorkloadResult, Failure> {
-    let sync = if writes { files::sync(job.root)? } else { Seconds(0.0) };
+) -> WorkloadResult {
     let count: u64 = done.operations.iter().map(|op| op.recorder.count()).sum();
     let per_operation_ns = job.calibration.operation_ns + prepare_ns;
     let share = per_operation_ns * count as f64 / (done.thread_ns as f64).max(1.0);
@@ -110,7 +118,7 @@ pub(crate) fn finish(
         bytes: fsdyno_spec::units::Bytes(op.bytes),
         latency: op.recorder.wire(),
     };
-    Ok(WorkloadResult {
+    WorkloadResult {
         kind: kind.to_string(),
         threads,
         elapsed: Seconds(done.elapsed_ns as f64 / 1e9),
@@ -120,5 +128,5 @@ pub(crate) fn finish(
         engine: done.engine,
         claim,
         tool_cost: ToolCost { per_operation_ns, share: share.min(1.0) },
-    })
+    }
 }

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::names::Layout;
 use crate::order::Numbers;
 use crate::ring::Ring;
-use crate::{Job, files, finish};
+use crate::{Job, files, finish, settle};
 
 pub(crate) fn run(job: &Job, random: &Random) -> Result<WorkloadResult, Failure> {
     let layout = Layout::of(job.dataset);
@@ -29,6 +29,7 @@ pub(crate) fn run(job: &Job, random: &Random) -> Result<WorkloadResult, Failure>
         (None, runtime) => Amount::Nanoseconds(runtime.unwrap_or_default().duration().as_nanos() as u64),
     };
     let done = crew::run(job, &load, random.threads, amount)?;
+    let sync = settle(job, load.writes())?;
     let claim = if random.direct {
         let bytes = |name| Bytes(done.operations.iter().filter(|o| o.name == name).map(|o| o.bytes).sum());
         Claim { read: bytes("read"), written: bytes("write"), direct: true, inodes: 0 }
@@ -40,7 +41,7 @@ pub(crate) fn run(job: &Job, random: &Random) -> Result<WorkloadResult, Failure>
     let write_share = 1.0 - f64::from(load.read_percent()) / 100.0;
     let mut content = Content::new(job.seed, job.name, record);
     let fill = if load.writes() { content.cost(record, random.depth > 1) } else { 0.0 };
-    finish(job, "random", random.threads, done, claim, load.writes(), fill * write_share)
+    Ok(finish(job, "random", random.threads, done, claim, sync, fill * write_share))
 }
 
 /// Each worker has every file of the set open, in a table of its own.
@@ -143,7 +144,7 @@ impl Jumping<'_> {
     }
 
     fn draws(&self, worker: u64) -> Draws {
-        Draws::new(self.job.seed, worker, self.layout.files, self.records, self.read_percent())
+        Draws::new(self.job.order_seed, worker, self.layout.files, self.records, self.read_percent())
     }
 
     /// How many operations a worker is to do; without a limit if it runs for a time.

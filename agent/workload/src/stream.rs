@@ -12,7 +12,7 @@ use crate::content::Content;
 use crate::crew::{self, Amount, Load, Operation, Stop};
 use crate::failure::Failure;
 use crate::names::Layout;
-use crate::{Job, buffer::Buffer, files, finish};
+use crate::{Job, buffer::Buffer, files, finish, settle};
 
 pub(crate) fn run(job: &Job, stream: &Stream) -> Result<WorkloadResult, Failure> {
     let layout = Layout::of(job.dataset);
@@ -25,8 +25,9 @@ pub(crate) fn run(job: &Job, stream: &Stream) -> Result<WorkloadResult, Failure>
     let load = Streaming { job, stream, layout };
     let amount = Amount::Operations(layout.files * size.div_ceil(stream.record.0));
     let done = crew::run(job, &load, stream.threads, amount)?;
-    let bytes = Bytes(layout.files * size);
     let reads = stream.op == StreamOp::Read;
+    let sync = settle(job, !reads)?;
+    let bytes = Bytes(layout.files * size);
     let claim = Claim {
         read: if reads { bytes } else { Bytes(0) },
         written: if reads { Bytes(0) } else { bytes },
@@ -35,7 +36,7 @@ pub(crate) fn run(job: &Job, stream: &Stream) -> Result<WorkloadResult, Failure>
     };
     let record = stream.record.0.min(size) as usize;
     let prepare = if reads { 0.0 } else { Content::new(job.seed, job.name, record).cost(record, false) };
-    finish(job, "stream", stream.threads, done, claim, !reads, prepare)
+    Ok(finish(job, "stream", stream.threads, done, claim, sync, prepare))
 }
 
 struct Streaming<'a> {

@@ -16,7 +16,7 @@ use crate::crew::{self, Amount, Load, Operation, Stop};
 use crate::failure::Failure;
 use crate::names::{DirectoryName, FileName, Layout};
 use crate::order::Permutation;
-use crate::{Job, files, finish};
+use crate::{Job, files, finish, settle};
 
 /// Files larger than this are written and read in pieces of it.
 const PIECE: u64 = 1 << 20;
@@ -33,6 +33,7 @@ pub(crate) fn run(job: &Job, tree: &Tree) -> Result<WorkloadResult, Failure> {
         let top = files::top(job);
         rustix::fs::rmdir(&top).map_err(|e| Failure::kernel("remove", top.display(), e))?;
     }
+    let sync = settle(job, matches!(tree.op, TreeOp::Create | TreeOp::Delete))?;
     let bytes = Bytes(layout.files * job.dataset.size.0);
     let claim = match tree.op {
         TreeOp::Create => Claim { written: bytes, inodes: layout.inodes(), ..Claim::default() },
@@ -45,8 +46,7 @@ pub(crate) fn run(job: &Job, tree: &Tree) -> Result<WorkloadResult, Failure> {
         TreeOp::Create if size > 0 => Content::new(job.seed, job.name, size).cost(size, false),
         _ => 0.0,
     };
-    let writes = matches!(tree.op, TreeOp::Create | TreeOp::Delete);
-    finish(job, "tree", tree.threads, done, claim, writes, prepare)
+    Ok(finish(job, "tree", tree.threads, done, claim, sync, prepare))
 }
 
 struct Growing<'a> {
@@ -92,7 +92,7 @@ impl Growing<'_> {
                 }
             }
             Order::Random => {
-                let order = Permutation::new(count, self.job.seed ^ directory);
+                let order = Permutation::new(count, self.job.order_seed ^ directory);
                 for index in 0..count {
                     stop.check()?;
                     let number = first + order.at(index);

@@ -58,6 +58,7 @@ impl Place {
             dataset: &self.dataset,
             workload: &workload,
             seed,
+            order_seed: seed,
             stop: &self.stop,
             progress: &self.progress,
             calibration: &calibration,
