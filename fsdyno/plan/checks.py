@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fsdyno.plan.effects import follow, load_of
+from fsdyno.plan.effects import follow, load_of, makes_files
 from fsdyno.plan.problems import Path, Problem, unknown
 from fsdyno.units import show_bytes
-
-_MAKES = {"tree": ("create",), "stream": ("write",)}
 
 
 class Tables:
@@ -102,7 +100,7 @@ def _loads(spec: Mapping[str, Any]) -> Iterator[Problem]:
         if name not in datasets:
             yield Problem((*place, "dataset"), "unknown", unknown(name, list(datasets), f'data set "{name}"'))
             continue
-        if load.get("op") in _MAKES.get(variant, ()):
+        if makes_files(phase):
             made.add(name)
         elif name not in made:
             text = f'nothing has made the data set "{name}" at this point'

@@ -11,7 +11,8 @@ from typing import Any
 
 from fsdyno.plan.model import Plan, Spec
 
-_MAKES = ("create", "write")  # operations after which a data set exists
+_MAKES = {"tree": ("create",), "stream": ("write",)}
+"""By kind of load, the operations that make the files of its data set."""
 _SPARSE_EXTRA = 0.1  # share that metadata and journals may add to the data in a sparse file
 _SPARSE_LEAST = 256 << 20
 
@@ -63,7 +64,7 @@ def follow(spec: Mapping[str, Any]) -> Course:
             _random(step, load, operation)
             continue
         step.files = files
-        if operation in _MAKES:
+        if makes_files(phase):
             standing[str(name)] = files * size
             step.written = files * size
         elif operation == "rewrite":
@@ -94,6 +95,12 @@ def load_of(phase: Mapping[str, Any]) -> tuple[str, Mapping[str, Any] | None]:
         load = next(iter(table.values()))
         return kind, load if isinstance(load, Mapping) else None
     return kind, None
+
+
+def makes_files(phase: Mapping[str, Any]) -> bool:
+    """Whether the data set of a phase exists after it, though it did not before."""
+    kind, load = load_of(phase)
+    return load is not None and load.get("op") in _MAKES.get(next(iter(phase[kind])), ())
 
 
 def _extent(datasets: Mapping[str, Any], name: Any) -> tuple[int, int]:

@@ -1,14 +1,14 @@
 """About how long a campaign will take, and how much it will write. A budget is shown before the
-start; until something has been measured it rests on assumed rates and says so.
+start; it rests on assumed rates and says so. A campaign under way corrects it by what it measures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fsdyno.plan.effects import Step, follow
-from fsdyno.plan.model import Cell, Plan
+from fsdyno.plan.model import Plan
 
 # Assumed rates of a modest virtual disk: right within a factor of about three, no more.
 BYTES_PER_SECOND = 800e6  # streams, mostly through the page cache
@@ -19,9 +19,6 @@ STEP_SECONDS = 0.05  # mount, unmount, remount, a setting
 TOOL_SECONDS = 0.15  # mkfs, a full check of little data
 TRIAL_SECONDS = 0.2  # building and taking down
 
-History = Callable[[Cell], float | None]
-"""Mean wall seconds of a cell's finished trials, or None."""
-
 
 @dataclass(frozen=True)
 class Estimate:
@@ -31,29 +28,17 @@ class Estimate:
     setup: float  # writing backing files, once
     total: float  # setup and all rounds
     bytes_written: int  # all rounds and the backing files
-    how: str  # what it rests on
+    how: str = "rough: assumed rates, nothing measured yet"  # what it rests on
 
 
-def estimate(plan: Plan, history: History | None = None) -> Estimate:
-    """Estimates a plan; measured means replace assumed rates cell by cell."""
-    measured = {cell.index: history(cell) for cell in plan.cells} if history else {}
-    courses = {cell.index: follow(cell.expand(range(len(plan.points)))) for cell in plan.cells}
-    per_round = 0.0
-    known = 0
-    for cell in plan.cells:
-        mean = measured.get(cell.index)
-        known += mean is not None
-        per_round += mean if mean is not None else trial_seconds(courses[cell.index].steps)
+def estimate(plan: Plan) -> Estimate:
+    """Estimates a plan from what its phases do."""
+    courses = [follow(cell.expand(range(len(plan.points)))) for cell in plan.cells]
+    per_round = sum(trial_seconds(course.steps) for course in courses)
     space = plan.space()
-    written = space + plan.rounds * sum(course.written for course in courses.values())
+    written = space + plan.rounds * sum(course.written for course in courses)
     setup = space / BACKING_PER_SECOND
-    if known == 0:
-        how = "rough: assumed rates, nothing measured yet"
-    elif known == len(plan.cells):
-        how = "mean of the trials measured so far"
-    else:
-        how = f"measured for {known} of {len(plan.cells)} cells, assumed rates for the others"
-    return Estimate(per_round, setup, setup + plan.rounds * per_round, written, how)
+    return Estimate(per_round, setup, setup + plan.rounds * per_round, written)
 
 
 def trial_seconds(steps: Iterable[Step]) -> float:

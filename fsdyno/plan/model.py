@@ -112,23 +112,8 @@ class Plan:
         """Trials of the whole campaign."""
         return self.rounds * len(self.cells)
 
-    def reference_of(self, cell: Cell) -> Cell | None:
-        """The cell that this one is compared with; None if it is the reference or there is none."""
-        if not self.reference:
-            return None
-        wanted = {**cell.label, **self.reference}
-        if wanted == cell.label:
-            return None
-        return next((other for other in self.cells if other.label == wanted), None)
-
     def space(self) -> int:
         """Bytes that backing files (and data in directories) will take at most."""
         from fsdyno.plan.effects import space
 
         return space(self)
-
-    def data_bytes(self) -> int:
-        """The most bytes of file data that stand at one time in any trial."""
-        from fsdyno.plan.effects import follow
-
-        return max(follow(cell.expand(range(len(self.points)))).peak for cell in self.cells)

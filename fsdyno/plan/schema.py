@@ -22,11 +22,12 @@ from fsdyno.units import SIZE_FORM, TIME_FORM, parse_bytes, parse_seconds, quote
 
 Schema = Mapping[str, Any]
 
-_STRUCTURE = {"$schema", "$id", "$ref", "$defs", "oneOf", "anyOf", "properties", "additionalProperties"}
+_STRUCTURE = {"$schema", "$id", "$ref", "$defs", "oneOf", "anyOf"}
+_MAPS = {"properties", "additionalProperties", "propertyNames"}
 _LIMITS = {"required", "enum", "const", "minimum", "maximum", "multipleOf", "items", "minItems"}
-_WORDS = {"type", "format", "pattern", "minLength", "default", "x-select", "x-exactly-one"}
+_WORDS = {"type", "format", "pattern", "minLength", "default", "x-select", "x-exactly-one", "x-form"}
 _NOTES = {"title", "description", "examples", "deprecated"}
-KEYWORDS = _STRUCTURE | _LIMITS | _WORDS | _NOTES
+KEYWORDS = _STRUCTURE | _MAPS | _LIMITS | _WORDS | _NOTES
 """Every keyword that the walker understands (or may ignore)."""
 
 _RANGES = {
@@ -216,7 +217,7 @@ class Walker:
                 self._add(path, "value", "is empty" if not value else f"{quote(value)} is too short")
             pattern = schema.get("pattern")
             if pattern is not None and re.search(pattern, value) is None:
-                self._add(path, "value", f"{quote(value)} does not have the form {pattern}")
+                self._add(path, "value", f"{quote(value)} is not {schema.get("x-form", f"of the form {pattern}")}")
         return value
 
     def _object(self, value: Any, schema: Schema, path: Path, owner: str | None = None) -> Any:
@@ -228,6 +229,8 @@ class Walker:
         checked: dict[str, Any] = {}
         strange = False
         for key, inner in value.items():
+            if "propertyNames" in schema:
+                self.check(key, schema["propertyNames"], (*path, key))
             if key in properties:
                 checked[key] = self.check(inner, properties[key], (*path, key))
             elif isinstance(extra, Mapping):

@@ -14,17 +14,16 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def show(plan: Plan, *, free: int | None = None, budget: Estimate | None = None) -> RenderableType:
-    """A rich renderable: question, cells, points, phases, cost. `free`: bytes free in the work folder."""
+def show(plan: Plan) -> RenderableType:
+    """A rich renderable: question, cells, points, phases, cost."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    cost = budget or estimate(plan)
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="dim")
     facts.add_column()
-    for key, value in _facts(plan, cost, free):
+    for key, value in _facts(plan, estimate(plan)):
         facts.add_row(key, Text(value))
 
     cells = Table(title="cells", title_justify="left", box=None, padding=(0, 2, 0, 0))
@@ -71,18 +70,16 @@ def _points(plan: Plan) -> RenderableType:
     return table
 
 
-def _facts(plan: Plan, cost: Estimate, free: int | None) -> list[tuple[str, str]]:
+def _facts(plan: Plan, cost: Estimate) -> list[tuple[str, str]]:
     points = f" × {len(plan.points)} points" if plan.points else ""
     cells = f"{len(plan.cells)} cell{'s' if len(plan.cells) != 1 else ''}"
-    need = plan.space()
-    enough = "" if free is None else f"; {show_bytes(free)} free" + ("" if free >= need else ": NOT ENOUGH")
     seed = "given with each campaign" if plan.seed is None else str(plan.seed)
     pilot = "" if plan.rounds >= 6 else "; fewer than 6 are a pilot, without verdicts"
     return [
         ("trials", f"{plan.trials}: {plan.rounds} rounds × {cells}{points}{pilot}"),
         ("place", plan.place),
         ("seed", seed),
-        ("space", show_bytes(need) + enough),
+        ("space", show_bytes(plan.space())),
         (
             "time",
             f"about {show_seconds(cost.total)} ({show_seconds(cost.seconds_per_round)} a round) — {cost.how}",
@@ -123,41 +120,3 @@ def _with_unit(value: Any, form: Any) -> str:
     if form == "seconds":
         return show_seconds(value)
     return value if isinstance(value, str) else quote(value)
-
-
-def as_json(plan: Plan, *, free: int | None = None, budget: Estimate | None = None) -> dict[str, Any]:
-    """The same for programs; sizes in bytes, times in seconds."""
-    cost = budget or estimate(plan)
-    return {
-        "question": plan.question,
-        "name": plan.name,
-        "place": plan.place,
-        "rounds": plan.rounds,
-        "seed": plan.seed,
-        "trials": plan.trials,
-        "axes": {axis.key: axis.labels for axis in plan.axes},
-        "sweep": {axis.key: axis.labels for axis in plan.sweep},
-        "reference": plan.reference,
-        "cells": [
-            {
-                "index": c.index,
-                "name": c.name,
-                "label": c.label,
-                "what": c.what,
-                "spec": c.spec,
-                "span": list(c.span),
-            }
-            for c in plan.cells
-        ],
-        "points": [{"index": p.index, "name": p.name, "label": p.label} for p in plan.points],
-        "space": plan.space(),
-        "free": free,
-        "data": plan.data_bytes(),
-        "estimate": {
-            "seconds_per_round": cost.seconds_per_round,
-            "setup": cost.setup,
-            "total": cost.total,
-            "bytes_written": cost.bytes_written,
-            "how": cost.how,
-        },
-    }

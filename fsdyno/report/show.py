@@ -16,8 +16,6 @@ from fsdyno.store import CampaignInfo, Store, Trial
 if TYPE_CHECKING:
     from rich.console import Console
 
-_HIDDEN = ("event", "seq", "from", "boot", "at_ns", "trial")
-
 
 def data(store: Store, trial: str) -> dict[str, Any]:
     """Everything of a trial (id or prefix) as plain values; `events` are the record itself."""

@@ -128,11 +128,6 @@ class Store(Reading):
                 )
         return campaign
 
-    def set_hello(self, campaign: str, hello: dict[str, Any]) -> None:
-        """Records the agent's first line where it was not known when the campaign began."""
-        with self._transaction() as db:
-            db.execute("UPDATE campaign SET hello = ? WHERE n = ?", (canonical(hello), self._key(campaign)))
-
     def exclude_cell(self, campaign: str, cell: int, outcome: str, reason: dict[str, Any] | None) -> None:
         """Records that a cell (by index) is not run at all, and why: the survey said no."""
         with self._transaction() as db:

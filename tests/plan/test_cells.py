@@ -233,11 +233,11 @@ def test_the_hash_does_not_see_the_order_of_points(plan_of: Read) -> None:
 # ---- reference -----------------------------------------------------------------------------------
 
 
-def test_a_cell_is_compared_with_the_one_that_is_equal_in_all_else(plan_of: Read) -> None:
+def test_a_reference_names_labels_of_the_matrix(plan_of: Read) -> None:
     matrix = '[matrix]\nfilesystem = ["ext4", "xfs"]\n"phases.create.threads" = [1, 4]\n'
     plan = plan_of(HEAD + matrix + '[reference]\nfilesystem = "ext4"\n')
-    pairs = {c.name: (r.name if (r := plan.reference_of(c)) else None) for c in plan.cells}
-    assert pairs == {"ext4 · 1": None, "ext4 · 4": None, "xfs · 1": "ext4 · 1", "xfs · 4": "ext4 · 4"}
+    assert plan.reference == {"filesystem": "ext4"}
+    assert plan.cells[3].label == {"filesystem": "xfs", "phases.create.threads": "4"}
 
 
 def test_a_number_may_name_its_label(plan_of: Read) -> None:
@@ -248,5 +248,4 @@ def test_a_number_may_name_its_label(plan_of: Read) -> None:
 
 
 def test_without_a_reference_nothing_is_compared(plan_of: Read) -> None:
-    plan = plan_of(HEAD + '[matrix]\nfilesystem = ["ext4", "xfs"]\n')
-    assert [plan.reference_of(c) for c in plan.cells] == [None, None]
+    assert plan_of(HEAD + '[matrix]\nfilesystem = ["ext4", "xfs"]\n').reference == {}
