@@ -145,7 +145,15 @@ fn undo(state: &Path, entry: &Entry, same_boot: bool) -> Fate {
         Entry::Loop { token, backing, name } => undo_loop(token, backing, name),
         Entry::LoopNumber { number } => undo_number(*number),
         Entry::Process { pid, start } => undo_process(*pid, *start),
-        Entry::Queue { disk, sequence, attribute, old } => undo_queue(disk, *sequence, attribute, old),
+        Entry::Queue { disk, sequence, size, serial, attribute, old } => {
+            match same_disk(disk, *sequence, *size, serial.as_ref()) {
+                Same::Yes => undo_queue(disk, attribute, old),
+                Same::No => Fate::Gone,
+                Same::Unknown => {
+                    Fate::Left(format!("{attribute} of {disk}: whether it is the same disk cannot be told"))
+                }
+            }
+        }
     }
 }
 
@@ -282,11 +290,29 @@ fn undo_process(pid: u32, start: u64) -> Fate {
     }
 }
 
-fn undo_queue(disk: &str, sequence: u64, attribute: &str, old: &str) -> Fate {
-    let now = sysfs::number(&sysfs::class(disk).join("diskseq")).unwrap_or(0);
-    if now != sequence {
-        return Fate::Gone;
+enum Same {
+    Yes,
+    No,
+    Unknown,
+}
+
+/// Whether the disk of this kernel name is the recorded one. `diskseq` decides; without it (kernels
+/// before 5.15) size and serial number must agree, and a disk without serial number is not known.
+fn same_disk(disk: &str, sequence: u64, size: Option<u64>, serial: Option<&String>) -> Same {
+    if !sysfs::class(disk).exists() {
+        return Same::No;
     }
+    let now = sysfs::number(&sysfs::class(disk).join("diskseq")).unwrap_or(0);
+    if now != 0 && sequence != 0 {
+        return if now == sequence { Same::Yes } else { Same::No };
+    }
+    let agree = serial.is_some()
+        && size.is_some()
+        && (disk::serial_of(disk).as_ref(), disk::whole_size(disk)) == (serial, size);
+    if agree { Same::Yes } else { Same::Unknown }
+}
+
+fn undo_queue(disk: &str, attribute: &str, old: &str) -> Fate {
     match settings::get(disk, attribute) {
         Ok(found) if found == old => Fate::Gone,
         Err(_) => Fate::Gone,
@@ -302,16 +328,26 @@ fn undo_superblock(state: &Path, link: &Path, size: u64, serial: Option<&String>
     let Ok(device) = safety::resolve(link) else {
         return Fate::Left(format!("{shown}, with a file system of ours, is not connected"));
     };
-    if device.size.0 != size || disk::serial(&device).as_ref() != serial {
+    let same = |now: &BlockDevice| now.size.0 == size && disk::serial(now).as_ref() == serial;
+    if !same(&device) {
         return Fate::Left(format!("{shown} is another disk now"));
     }
-    wipe_ours(state, &device, uuid).unwrap_or_else(|why| Fate::Left(format!("{shown}: {why}")))
+    wipe_ours(state, &device, same, uuid).unwrap_or_else(|why| Fate::Left(format!("{shown}: {why}")))
 }
 
-fn wipe_ours(state: &Path, device: &BlockDevice, uuid: &str) -> Result<Fate, String> {
-    // Held first, so that what is then found is what is wiped.
+fn wipe_ours(
+    state: &Path,
+    device: &BlockDevice,
+    same: impl Fn(&BlockDevice) -> bool,
+    uuid: &str,
+) -> Result<Fate, String> {
+    // Held first, so that what is then found on this descriptor is what is wiped.
     let file = disk::open_exclusive(device).map_err(|error| error.to_string())?;
-    let found = disk::signatures(&device.path).map_err(|failure| failure.to_string())?;
+    let now = disk::opened(&file).map_err(|error| error.to_string())?;
+    if now.kernel_name != device.kernel_name || !same(&now) {
+        return Err("it became another disk in this moment".to_string());
+    }
+    let found = disk::signatures_on(&file).map_err(|failure| failure.to_string())?;
     if found.is_empty() {
         return Ok(Fate::Gone);
     }

@@ -86,6 +86,13 @@ pub enum Entry {
         disk: String,
         /// `diskseq` of the disk: another disk of the same name has another.
         sequence: u64,
+        /// Size of the whole disk in bytes: with the serial number it knows the disk where the kernel
+        /// has no `diskseq`.
+        #[serde(default)]
+        size: Option<u64>,
+        /// Serial number of the disk, where there is one.
+        #[serde(default)]
+        serial: Option<String>,
         /// File name below `queue`.
         attribute: String,
         /// What it was.

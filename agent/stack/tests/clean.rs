@@ -315,6 +315,28 @@ fn queue_settings_of_another_disk_with_the_same_name_stay() {
 }
 
 #[test]
+fn queue_settings_without_a_disk_sequence_go_back_only_with_serial_and_size() {
+    needs_root!();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("disk.img");
+    fs::write(&file, vec![0u8; 1 << 20]).unwrap();
+    let foreign = Foreign::attach(&file);
+    let name = foreign.path.file_name().unwrap().to_string_lossy().into_owned();
+    let queue = format!("/sys/block/{name}/queue/read_ahead_kb");
+    let old = fs::read_to_string(&queue).unwrap();
+    fs::write(&queue, "64").unwrap();
+    // As an old kernel's ledger has it; a loop device has no serial number to be known by.
+    for (size, serial) in [(None, None), (Some(1 << 20), None), (Some(1 << 20), Some("S1"))] {
+        let entry = json!({"queue": {"disk": name, "sequence": 0, "size": size, "serial": serial,
+            "attribute": "read_ahead_kb", "old": "256"}});
+        let cleaned = replay(folder.path(), &[entry]);
+        assert_eq!((cleaned.undone.len(), cleaned.left.len()), (0, 1), "{cleaned:?}");
+        assert_eq!(fs::read_to_string(&queue).unwrap().trim(), "64");
+    }
+    fs::write(&queue, old).unwrap();
+}
+
+#[test]
 fn a_living_agents_ledger_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let mut rig = rig(folder.path());

@@ -286,6 +286,90 @@ fn a_disk_that_changed_between_trials_is_refused() {
     assert!(refused.reason.message.contains("another disk than before"), "{refused}");
 }
 
+/// Makes a file system of ours on `disk`, then runs `script` where a tool would run: in the moment in
+/// which the disk is not held. What the trial says of that, and of the end.
+fn disturbed(disk: &TestDisk, script: &str) -> (Result<(), String>, Vec<String>) {
+    let mut rig = Rig::open(disk.options()).unwrap();
+    let mut trial = rig.begin("t", &disk.stack()).unwrap();
+    trial.build(true, Bytes(0), &mut quiet()).unwrap();
+    let uuid = trial.claim_uuid().unwrap();
+    let mkfs = line("mkfs.ext4", &["-q", "-U", &uuid, &disk.path()]);
+    assert_eq!(trial.tool(&mkfs, &AtomicBool::new(false), None).unwrap().exit, Some(0));
+    let out = trial.tool(&line("sh", &["-ec", script]), &AtomicBool::new(false), None);
+    let said = out.map(|out| assert_eq!(out.exit, Some(0), "{out:?}")).map_err(|failure| failure.to_string());
+    (said, trial.teardown())
+}
+
+#[test]
+fn a_link_that_moved_while_a_tool_had_the_disk_leads_to_no_write() {
+    needs_root!();
+    let (disk, other) = (TestDisk::new("moved"), TestDisk::new("moved-other"));
+    // A copy of ours: only its identity says that it is another disk.
+    let script = format!(
+        "dd if={ours} of={other} bs=1M status=none; ln -sfn {other} {link}",
+        ours = disk.path(),
+        other = other.path(),
+        link = disk.link.display()
+    );
+    let (said, failures) = disturbed(&disk, &script);
+    assert!(said.unwrap_err().contains("another disk than before"));
+    assert!(failures.iter().any(|f| f.contains("another disk than before")), "{failures:?}");
+    assert_eq!((disk.signature(), other.signature()), ("ext4".into(), "ext4".into()));
+    // The link is ours again: the ledger knows what to do.
+    fs::remove_file(&disk.link).unwrap();
+    symlink(&disk.foreign.path, &disk.link).unwrap();
+    assert_eq!(clean(&disk.folder.path().join("state")).undone.len(), 1);
+    assert_eq!((disk.signature(), other.signature()), (String::new(), "ext4".into()));
+}
+
+#[test]
+fn a_node_that_became_another_disk_while_a_tool_had_it_is_not_written_to() {
+    needs_root!();
+    let (disk, other) = (TestDisk::new("node"), TestDisk::new("node-other"));
+    let number = |disk: &TestDisk| {
+        use std::os::unix::fs::MetadataExt;
+        let number = fs::metadata(&disk.foreign.path).unwrap().rdev();
+        format!("{} {}", rustix::fs::major(number), rustix::fs::minor(number))
+    };
+    let (ours, theirs) = (number(&disk), number(&other));
+    let path = disk.path();
+    let script = format!(
+        "dd if={path} of={other} bs=1M status=none; rm {path}; mknod -m 600 {path} b {theirs}",
+        other = other.path()
+    );
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| disturbed(&disk, &script)));
+    fs::remove_file(&path).unwrap();
+    common::run("sh", &["-c", &format!("mknod -m 600 {path} b {ours}")]);
+    let (said, failures) = result.unwrap();
+    assert!(said.unwrap_err().contains("its device number changed"));
+    assert!(!failures.is_empty());
+    assert_eq!((disk.signature(), other.signature()), ("ext4".into(), "ext4".into()));
+}
+
+#[test]
+fn what_somebody_made_while_a_tool_had_the_disk_is_neither_wiped_nor_made_over() {
+    needs_root!();
+    let disk = TestDisk::new("midway");
+    let theirs = format!("mkfs.ext4 -q -F -L theirs {}", disk.path());
+    let (said, failures) = disturbed(&disk, &theirs);
+    said.unwrap();
+    assert!(failures.iter().any(|f| f.contains("label theirs")), "{failures:?}");
+    assert_eq!(disk.signature(), "ext4");
+    common::run("wipefs", &["--all", "--quiet", &disk.path()]);
+    fs::remove_dir_all(disk.folder.path().join("state/ledger")).unwrap();
+
+    let mut rig = Rig::open(disk.options()).unwrap();
+    let mut trial = rig.begin("t", &disk.stack()).unwrap();
+    trial.build(true, Bytes(0), &mut quiet()).unwrap();
+    assert_eq!(
+        trial.tool(&line("sh", &["-c", &theirs]), &AtomicBool::new(false), None).unwrap().exit,
+        Some(0)
+    );
+    assert!(trial.claim_uuid().unwrap_err().to_string().contains("label theirs"), "mkfs may be forced then");
+    assert!(trial.teardown().is_empty());
+    assert_eq!(disk.signature(), "ext4");
+}
+
 /// Makes a file system of ours and dies, if it is told where; as a test it does nothing.
 #[test]
 fn victim() {
