@@ -5,7 +5,7 @@ By data only: what a file system needs is in the survey, so nothing here knows o
 
 from __future__ import annotations
 
-import shutil
+import os
 from pathlib import Path
 from typing import Any
 
@@ -29,28 +29,36 @@ def unsupported(plan: Plan, survey: Survey) -> dict[int, Reason]:
 
 
 def check_space(plan: Plan, left_out: dict[int, Reason], survey: Survey) -> None:
-    """Raises `UserError` if the plan's files do not fit where they go."""
+    """Raises `UserError` if the plan's files do not fit where they go: the agent's work folder, the
+    folders that devices name, and directories, each with what it needs itself."""
     folders = survey["folders"]
-    directories = {
-        str(cell.spec["stack"]["directory"])
-        for cell in plan.cells
-        if cell.index not in left_out and in_directory(cell)
-    }
-    if not directories and folders.get("problem"):
+    measured = [cell for cell in plan.cells if cell.index not in left_out]
+    if folders.get("problem") and not all(in_directory(cell) for cell in measured):
         problem = folders["problem"]
         raise UserError(
             problem["message"], code=Exit.CANNOT, where=folders["work"], advice=problem.get("advice")
         )
-    needed = plan.space()
-    places = {d: _free(d) for d in directories} or {folders["work"]: int(folders["free"])}
-    for place, free in places.items():
-        if needed > free:
+    # Folders of one file system share its free space.
+    named: dict[str, dict[str, None]] = {}
+    free: dict[str, int] = {}
+
+    def place_of(folder: str | None) -> str:
+        path = folder or folders["work"]
+        place, room = _place(path, made=folder is None)
+        if folder is None:
+            room = int(folders["free"])  # as the agent sees it, with the rights that it has
+        named.setdefault(place, {})[path] = None
+        free[place] = min(free.get(place, room), room)
+        return place
+
+    for place, needed in plan.space_by(place_of, left_out).items():
+        if needed > free[place]:
             raise UserError(
-                f"the plan needs {show_bytes(needed)}, but only {show_bytes(free)} are free",
+                f"the plan needs {show_bytes(needed)} here, but only {show_bytes(free[place])} are free",
                 code=Exit.CANNOT,
-                where=place,
+                where=", ".join(named[place]),
                 advice="make the devices or datasets of the plan smaller, free some space, "
-                "or name another folder with --work DIR",
+                "or name another folder: --work DIR, `folder` of a device, stack.directory",
             )
 
 
@@ -119,14 +127,24 @@ def _nothing_to_run(plan: Plan, reasons: dict[int, Reason]) -> UserError:
     )
 
 
-def _free(directory: str) -> int:
-    path = Path(directory)
-    try:
-        return shutil.disk_usage(path).free
-    except OSError as error:
-        raise UserError(
-            error.strerror or str(error),
-            code=Exit.CANNOT,
-            where=directory,
-            advice="name a folder that exists",
-        ) from None
+def _place(folder: str, made: bool) -> tuple[str, int]:
+    """The file system of a folder, and its free bytes; no block device is opened for it.
+
+    Of a folder that is closed to us (the agent may be root), or that the agent will make (`made`), it is
+    the nearest parent's.
+    """
+    path = Path(folder).absolute()
+    for there in (path, *path.parents):
+        try:
+            found = os.statvfs(there)
+            return str(there.stat().st_dev), found.f_bavail * found.f_frsize
+        except OSError as error:
+            if isinstance(error, PermissionError) or (made and isinstance(error, FileNotFoundError)):
+                continue
+            raise UserError(
+                error.strerror or str(error),
+                code=Exit.CANNOT,
+                where=folder,
+                advice="name a folder that exists",
+            ) from None
+    raise AssertionError("the root folder is open to everybody")

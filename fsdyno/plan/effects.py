@@ -5,11 +5,12 @@ Only as exact as planning needs (does it fit, about how long): file data, no met
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fsdyno.plan.model import Plan, Spec
+from fsdyno.plan.model import Cell, Spec
 
 _MAKES = {"tree": ("create",), "stream": ("write",)}
 """By kind of load, the operations that make the files of its data set."""
@@ -110,26 +111,35 @@ def _extent(datasets: Mapping[str, Any], name: Any) -> tuple[int, int]:
     return int(dataset.get("files", 0)), int(dataset.get("size", 0))
 
 
-def space(plan: Plan) -> int:
-    """Bytes of backing files that a campaign needs at most.
+def space(
+    cells: Iterable[Cell], needs_device: Callable[[Spec], bool], place_of: Callable[[str | None], str]
+) -> dict[str, int]:
+    """Bytes that these cells need at most in a campaign, by place.
 
-    Written files are kept for the whole campaign, one for each slot and size; sparse files and data
-    in a directory come and go with their trial.
+    `place_of` gives the place of a folder; None is the agent's work folder. Written files are kept for
+    the whole campaign, one for each slot, size and folder; sparse files and data in a directory come and
+    go with their trial.
     """
     kept: dict[tuple[Any, ...], int] = {}
-    passing = 0
-    for cell in plan.cells:
+    passing: Counter[str] = Counter()
+    for cell in cells:
         stack = cell.spec.get("stack", {})
-        peak = follow(cell.expand(range(len(plan.points)))).peak
-        here = peak if "directory" in stack else 0
-        if plan.needs_device(cell.spec):
+        peak = follow(cell.expand(range(len(cell.point_phases)))).peak
+        here: Counter[str] = Counter()
+        if stack.get("directory"):
+            here[place_of(stack["directory"])] += peak
+        elif needs_device(cell.spec):
             for slot, device in enumerate(stack.get("devices", ())):
                 file: Spec | None = device.get("file")
                 if file is None:
                     continue
+                folder = file.get("folder")
                 if file.get("backing") == "written":
-                    kept[(slot, file["size"], file.get("folder"))] = file["size"]
+                    kept[(slot, file["size"], folder)] = file["size"]
                 else:
-                    here += min(file["size"], int(peak * (1 + _SPARSE_EXTRA)) + _SPARSE_LEAST)
-        passing = max(passing, here)
-    return sum(kept.values()) + passing
+                    most = int(peak * (1 + _SPARSE_EXTRA)) + _SPARSE_LEAST
+                    here[place_of(folder)] += min(file["size"], most)
+        passing |= here
+    for _, size, folder in kept:
+        passing[place_of(folder)] += size
+    return dict(passing)

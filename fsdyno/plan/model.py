@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
@@ -113,7 +113,14 @@ class Plan:
         return self.rounds * len(self.cells)
 
     def space(self) -> int:
-        """Bytes that backing files (and data in directories) will take at most."""
+        """Bytes that backing files (and data in directories) will take at most, wherever they are."""
+        return sum(self.space_by(lambda folder: "").values())
+
+    def space_by(
+        self, place_of: Callable[[str | None], str], leave_out: Container[int] = ()
+    ) -> dict[str, int]:
+        """The same by place; `place_of` a folder (None: the agent's work folder). Without some cells."""
         from fsdyno.plan.effects import space
 
-        return space(self)
+        cells = [cell for cell in self.cells if cell.index not in leave_out]
+        return space(cells, self.needs_device, place_of)

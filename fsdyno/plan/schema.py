@@ -217,7 +217,9 @@ class Walker:
                 self._add(path, "value", "is empty" if not value else f"{quote(value)} is too short")
             pattern = schema.get("pattern")
             if pattern is not None and re.search(pattern, value) is None:
-                self._add(path, "value", f"{quote(value)} is not {schema.get("x-form", f"of the form {pattern}")}")
+                self._add(
+                    path, "value", f"{quote(value)} is not {schema.get('x-form', f'of the form {pattern}')}"
+                )
         return value
 
     def _object(self, value: Any, schema: Schema, path: Path, owner: str | None = None) -> Any:
