@@ -6,7 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -117,6 +117,9 @@ pub struct Ledger {
     folder: PathBuf,
     path: PathBuf,
     file: File,
+    /// Bytes up to the end of the last entry that is on the medium; none if what follows them could
+    /// not be taken back.
+    good: Option<u64>,
 }
 
 impl Ledger {
@@ -135,20 +138,28 @@ impl Ledger {
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&hidden)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let header = Header { fsdyno_ledger: VERSION, boot: boot_id(), pid: std::process::id() };
-        file.write_all(&line(&header)?)?;
+        let header = line(&header)?;
+        file.write_all(&header)?;
         file.sync_all()?;
         fs::rename(&hidden, &path)?;
         sync_folder(folder)?;
-        Ok(Self { folder: folder.to_path_buf(), path, file })
+        Ok(Self { folder: folder.to_path_buf(), path, file, good: Some(header.len() as u64) })
     }
 
-    /// Writes an entry and waits until it is on the medium.
+    /// Writes an entry and waits until it is on the medium. One that a full disk tore is taken back, so
+    /// that the next one does not continue it; if even that fails, the ledger takes no more.
     ///
     /// # Errors
     /// Of the file system; then the thing must not be made.
     pub fn record(&mut self, entry: &Entry) -> io::Result<()> {
-        self.file.write_all(&line(entry)?)?;
-        self.file.sync_data()
+        let line = line(entry)?;
+        let good = self.good.ok_or_else(|| io::Error::other("the ledger could not be written before"))?;
+        let written = self.file.write_all_at(&line, good).and_then(|()| self.file.sync_data());
+        self.good = match &written {
+            Ok(()) => Some(good + line.len() as u64),
+            Err(_) => self.file.set_len(good).and_then(|()| self.file.sync_data()).ok().map(|()| good),
+        };
+        written
     }
 
     /// Removes the file: everything in it is undone.
@@ -222,6 +233,52 @@ mod tests {
         assert!(read(&format!("{text}garbage\n")).unwrap_err().contains("line 3"));
         ledger.discard().unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_entry_that_a_full_disk_tore_is_taken_back_and_the_next_one_is_whole() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: mounting a small file system needs root");
+            return;
+        }
+        // SAFETY: only the mount namespace of this test's thread is unshared.
+        unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) }.unwrap();
+        let private =
+            rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC;
+        rustix::mount::mount_change("/", private).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let none = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("full", folder.path(), "tmpfs", none, Some(c"size=16k")).unwrap();
+        let filler = folder.path().join("filler");
+        fs::write(&filler, [1; 4096]).unwrap();
+
+        let mut ledger = Ledger::create(folder.path(), "t").unwrap();
+        let path = folder.path().join("t.jsonl");
+        let entry = |n: u64| Entry::File { path: format!("/{n}{}", "x".repeat(700)).into(), made: None };
+        let kept = (0..).take_while(|&n| ledger.record(&entry(n)).is_ok()).count() as u64;
+        let whole = fs::metadata(&path).unwrap().len();
+        assert_ne!(whole % 4096, 0, "the disk became full within an entry");
+        assert!(ledger.record(&entry(kept)).is_err(), "it still is full");
+        assert_eq!(fs::metadata(&path).unwrap().len(), whole);
+        fs::remove_file(&filler).unwrap();
+        ledger.record(&entry(kept)).unwrap();
+        let entries = read(&fs::read_to_string(&path).unwrap()).unwrap().1;
+        assert_eq!(entries, (0..=kept).map(entry).collect::<Vec<_>>());
+        drop(ledger);
+        rustix::mount::unmount(folder.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+    }
+
+    #[test]
+    fn a_ledger_whose_torn_entry_cannot_be_taken_back_takes_no_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::create(folder.path(), "t").unwrap();
+        let writable =
+            std::mem::replace(&mut ledger.file, File::open(folder.path().join("t.jsonl")).unwrap());
+        let entry = Entry::Process { pid: 7, start: 9 };
+        ledger.record(&entry).unwrap_err();
+        ledger.file = writable;
+        assert!(ledger.record(&entry).unwrap_err().to_string().contains("before"));
+        assert!(read(&fs::read_to_string(folder.path().join("t.jsonl")).unwrap()).unwrap().1.is_empty());
     }
 
     #[test]
