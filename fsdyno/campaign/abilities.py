@@ -54,7 +54,7 @@ def check_space(plan: Plan, left_out: dict[int, Reason], survey: Survey) -> None
     for place, needed in plan.space_by(place_of, left_out).items():
         if needed > free[place]:
             raise UserError(
-                f"the plan needs {show_bytes(needed)} here, but only {show_bytes(free[place])} are free",
+                f"the plan needs {show_bytes(needed)}, but only {show_bytes(free[place])} are free",
                 code=Exit.CANNOT,
                 where=", ".join(named[place]),
                 advice="make the devices or datasets of the plan smaller, free some space, "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 from fsdyno.campaign.abilities import AUTO, DIRECTORY, in_directory
@@ -17,7 +19,7 @@ def where(plan: Plan, survey: dict[str, Any], hello: dict[str, Any]) -> dict[str
     wanted = {(cell.spec.get("filesystem") or {}).get("type") for cell in plan.cells}
     used = {tool for fs in survey["filesystems"] if fs["name"] in wanted for tool in fs["tools"]}
     tools = survey["tools"]
-    return {
+    found = {
         "rig": host["name"],
         "kernel": host["kernel"],
         "machine": host["machine"],
@@ -25,11 +27,50 @@ def where(plan: Plan, survey: dict[str, Any], hello: dict[str, Any]) -> dict[str
         "cpus": host["cpus"],
         "hypervisor": host.get("hypervisor"),
         "place": _places(plan),
-        "work_filesystem": survey["folders"]["filesystem"],
         "agent": hello["version"],
         "engine": hello["engine"],
         "tools": {name: tools[name].get("version") for name in sorted(used & tools.keys())},
     }
+    folders = _folders(plan)
+    if None in folders:
+        found["work_filesystem"] = survey["folders"]["filesystem"]
+    if named := sorted(folder for folder in folders if folder):
+        found["folder_filesystems"] = {folder: filesystem_of(folder) for folder in named}
+    return found
+
+
+def _folders(plan: Plan) -> set[str | None]:
+    """The folders that hold what is measured; None is the agent's work folder."""
+    found: set[str | None] = set()
+    for cell in plan.cells:
+        stack = cell.spec.get("stack") or {}
+        if in_directory(cell):
+            found.add(str(stack["directory"]))
+        else:
+            # A stack without a file (a real device, none at all) is mounted in the work folder.
+            found |= {(device.get("file") or {}).get("folder") for device in stack.get("devices") or [{}]}
+    return found
+
+
+def filesystem_of(folder: str, mounts: str | None = None) -> str | None:
+    """The type of the file system that holds a folder: of the longest mount point that it lies below, and
+    of the last mounted where several lie on one another.
+
+    `mounts` is the text of /proc/self/mountinfo, see proc_pid_mountinfo(5): field 5 is the mount point,
+    with blanks as octal, and the type is the first field after the `-`.
+    """
+    try:
+        text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape") if mounts is None else mounts
+    except OSError:
+        return None
+    path = Path(folder).resolve()
+    best, kind = -1, None
+    for line in text.splitlines():
+        fields, _, source = line.partition(" - ")
+        point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields.split()[4]))
+        if path.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), source.split()[0]
+    return kind
 
 
 def _places(plan: Plan) -> str:
