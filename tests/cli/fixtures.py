@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -36,12 +37,21 @@ filesystem = "ext4"
 """
 
 
+def without_agent(why: str) -> NoReturn:
+    """Fails: a run in which most tests are skipped must not pass for one. Whoever wants only the tests
+    that need no agent says so with FSDYNO_TESTS_WITHOUT_AGENT=1, and the others are skipped."""
+    if os.environ.get("FSDYNO_TESTS_WITHOUT_AGENT") == "1":
+        pytest.skip(why)
+    pytest.fail(f"{why}\n  (FSDYNO_TESTS_WITHOUT_AGENT=1 skips what needs it)", pytrace=False)
+
+
 def real_agent() -> Path:
-    """The built agent; skips the test, visibly, where there is none."""
+    """The built agent."""
     try:
         return find_agent()
     except UserError as error:
-        pytest.skip(str(error))
+        why = str(error)
+    without_agent(why)
 
 
 def double(folder: Path, *behave: str) -> Path:

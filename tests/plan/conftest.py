@@ -13,6 +13,7 @@ from fsdyno.plan import Plan, parse
 from fsdyno.plan.problems import PlanError
 from fsdyno.rig import Rig
 from fsdyno.rig.binary import find_agent
+from tests.cli.fixtures import without_agent
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,11 +23,11 @@ def rig() -> Rig:
     """The agent as the program finds it; else this checkout's debug build."""
     try:
         find_agent()
-    except UserError:
+    except UserError as error:
         built = [*ROOT.glob("target/*/debug/fsdyno-agent"), ROOT / "target" / "debug" / "fsdyno-agent"]
         found = next((path for path in built if path.is_file()), None)
         if found is None:
-            pytest.skip("the agent is not built: run `make agent`, or let FSDYNO_AGENT name it")
+            without_agent(str(error))
         return Rig([str(found)], privileged=False)
     return Rig(privileged=False)
 

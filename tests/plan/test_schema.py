@@ -249,7 +249,7 @@ def test_choices_that_mix_words_and_tables(spec: dict[str, Any]) -> None:
         ({"commit": 1.5}, "1.5 is not a multiple of 1"),
         ({"commit": "1500ms"}, "is not a multiple of 1"),
         ({"name": ""}, "is empty"),
-        ({"word": "Ab"}, "does not have the form ^[a-z]"),
+        ({"word": "Ab"}, "is not of the form ^[a-z]"),
         ({"list": []}, "needs at least 1 element"),
     ],
 )
