@@ -69,16 +69,21 @@ def shell(store: Store, trial: str) -> str:
     name = next(c.name for c in info.cells if c.index == found.cell)
     lines = [
         "#!/usr/bin/env bash",
-        f"# Repeats trial {found.id} ({name}, round {found.round}) of {info.name} by hand.",
+        _comment(f"Repeats trial {found.id} ({name}, round {found.round}) of {info.name} by hand."),
         "# It shows that it works so, not how fast fsdyno does it.",
         "set -eu",
         # so that a step's own clean-up at exit is never cut short by -e
         "trap 'code=$?; trap - ERR; set +e; exit $code' ERR",
     ]
     for step in steps:
-        lines += ["", f"# {step['phase']}", step["command"]]
+        lines += ["", _comment(step["phase"]), step["command"]]
     lines += ["", "trap - ERR", "set +e"]
     return "\n".join(lines) + "\n"
+
+
+def _comment(text: str) -> str:
+    """One line of a script that does nothing, whatever is in the text."""
+    return "# " + "".join(c if c.isprintable() else " " for c in text)
 
 
 def text(store: Store, trial: str, *, width: int = 100, output: bool = False) -> str:

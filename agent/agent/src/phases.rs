@@ -474,7 +474,9 @@ impl Bench<'_, '_> {
             Action::Workload(workload) => threads_of(workload),
             _ => 1,
         };
-        let context = Context { cpus: self.cpus, threads, kernel_log: self.kernel_log.is_some() };
+        let devices = self.devices();
+        let context =
+            Context { devices: &devices, cpus: self.cpus, threads, kernel_log: self.kernel_log.is_some() };
         done.flags.extend(doubts::judge(delta, lines, &context));
         if let Some(result) = &done.workload {
             let inodes = self.inodes_changed(inodes_before, result.claim.inodes);
@@ -547,6 +549,11 @@ impl Bench<'_, '_> {
             Some((outcome, reason)) => (outcome, Some(reason)),
             None => (Outcome::Ok, None),
         }
+    }
+
+    /// Kernel names of the trial's devices and of the disks under them.
+    pub fn devices(&self) -> Vec<String> {
+        [self.stack.leaves(), self.stack.underneath()].concat()
     }
 
     /// Inodes in use, where the file system counts them.

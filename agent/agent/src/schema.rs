@@ -3,7 +3,7 @@
 //!
 //! Extensions: `x-select` beside `oneOf` names the key that chooses the branch; `x-exactly-one` lists
 //! keys of which exactly one must be given; the formats `bytes` and `seconds` mark numbers that people
-//! may write with a unit.
+//! may write with a unit; `x-form` says in words what a `pattern` wants.
 
 use fsdyno_filesystems::FileSystem;
 use fsdyno_spec::PROTOCOL;
@@ -11,7 +11,7 @@ use fsdyno_spec::describe::Describe;
 use fsdyno_spec::event::Envelope;
 use fsdyno_spec::request::Request;
 use fsdyno_spec::survey::Survey;
-use fsdyno_spec::trial::{PHASE_KINDS, TrialSpec};
+use fsdyno_spec::trial::{NAME_FORM, NAME_PATTERN, PHASE_KINDS, TrialSpec};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
@@ -38,6 +38,16 @@ fn composed<T: JsonSchema>() -> Value {
     for (name, keys) in [("Phase", &PHASE_KINDS[..]), ("Stack", &["devices", "directory"])] {
         if let Some(definition) = definitions.get_mut(name) {
             definition["x-exactly-one"] = json!(keys);
+        }
+    }
+    if let Some(phase) = schema.pointer_mut("/$defs/Phase/properties/name") {
+        phase["pattern"] = json!(NAME_PATTERN);
+        phase["x-form"] = json!(NAME_FORM);
+    }
+    for place in ["/properties/datasets", "/$defs/TrialSpec/properties/datasets"] {
+        if let Some(datasets) = schema.pointer_mut(place) {
+            datasets["propertyNames"] =
+                json!({ "type": "string", "pattern": NAME_PATTERN, "x-form": NAME_FORM });
         }
     }
     schema
@@ -164,7 +174,7 @@ mod tests {
     fn only_keywords_that_the_plan_reader_knows_are_used() {
         const KNOWN: &str = "$schema $id $ref $defs title description default examples deprecated format type \
              properties additionalProperties required oneOf anyOf enum const minimum maximum items minItems pattern \
-             x-select x-exactly-one";
+             propertyNames x-select x-exactly-one x-form";
         let known: Vec<_> = KNOWN.split_whitespace().collect();
         fn walk(schema: &Value, known: &[&str], strange: &mut BTreeMap<String, Value>) {
             let Value::Object(object) = schema else { return };

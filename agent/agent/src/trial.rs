@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use fsdyno_filesystems::{FileSystem, Options};
-use fsdyno_probe::doubts::is_complaint;
+use fsdyno_probe::doubts::{concerns, is_complaint};
 use fsdyno_probe::kernel_log::KernelLog;
 use fsdyno_spec::event::{Calibration, End, Event, Refusal, TrialStart};
 use fsdyno_spec::outcome::{Doubt, Flag, Outcome, Reason};
 use fsdyno_spec::request::TrialRequest;
-use fsdyno_spec::trial::{Action, TrialSpec, WriteCache};
+use fsdyno_spec::trial::{Action, NAME_FORM, TrialSpec, WriteCache, is_name};
 use fsdyno_spec::workload::Workload;
 use fsdyno_stack::{Refused, Rig};
 
@@ -59,7 +59,7 @@ impl Runner {
         let begin = Instant::now();
         let mut spec = request.spec.clone();
         let mut script = Script::default();
-        let mut flags = Vec::new();
+        let (mut flags, mut devices) = (Vec::new(), Vec::new());
         let checked = Checked::of(&mut spec);
         let place = if spec.stack.directory.is_some() { "directory" } else { "native" };
         self.channel.send(Event::TrialStart(TrialStart {
@@ -97,6 +97,7 @@ impl Runner {
                         watch.doing("taking the stack down", None);
                         let start = Instant::now();
                         flags.append(&mut bench.status.flags);
+                        devices = bench.devices();
                         let failures = bench.stack.teardown();
                         teardown = start.elapsed();
                         if failures.is_empty() {
@@ -113,7 +114,7 @@ impl Runner {
         if verdict.outcome == Outcome::Ok {
             verdict.reason = None;
         }
-        flags.extend(self.last_words());
+        flags.extend(self.last_words(&devices));
         End {
             outcome: verdict.outcome,
             reason: verdict.reason,
@@ -127,8 +128,9 @@ impl Runner {
 
 impl Runner {
     /// What the kernel complained of while the stack was taken down: write-back may fail only then.
-    fn last_words(&self) -> Option<Flag> {
-        let complaints = self.kernel_log.as_ref()?.drain().into_iter().filter(is_complaint);
+    fn last_words(&self, devices: &[String]) -> Option<Flag> {
+        let complaints =
+            self.kernel_log.as_ref()?.drain().into_iter().filter(|l| is_complaint(l) && concerns(l, devices));
         let texts = complaints.map(|line| line.text).collect::<Vec<_>>();
         let said =
             || Flag::new(Doubt::KernelLog, format!("while taking the stack down: {}", texts.join("; ")));
@@ -160,6 +162,11 @@ impl Checked {
             }
             None => None,
         };
+        let names = spec.phases.iter().filter_map(|p| p.name.as_ref());
+        if let Some(bad) = names.chain(spec.datasets.keys()).find(|name| !is_name(name)) {
+            return Err(Reason::new(format!("{bad:?} is no name of a phase or dataset"))
+                .advise(format!("write {NAME_FORM}")));
+        }
         for (n, phase) in spec.phases.iter().enumerate() {
             let action = phase.action().map_err(|e| Reason::new(format!("phases[{n}]: {e}")))?;
             if let Action::Workload(workload) = action {

@@ -44,7 +44,10 @@ const HARMLESS: [(&str, &str); 3] = [
 
 /// What a phase was, as far as doubts depend on it.
 #[derive(Clone, Copy, Debug)]
-pub struct Context {
+pub struct Context<'a> {
+    /// Kernel names of the trial's devices and of the disks under them. A complaint about other
+    /// devices is not about this trial.
+    pub devices: &'a [String],
     /// CPUs that the agent may run on.
     pub cpus: u32,
     /// Worker threads of the phase; 1 for a tool.
@@ -55,7 +58,7 @@ pub struct Context {
 
 /// All doubts about a phase, in the order of [`Doubt`].
 #[must_use]
-pub fn judge(delta: &Delta, lines: &[Line], context: &Context) -> Vec<Flag> {
+pub fn judge(delta: &Delta, lines: &[Line], context: &Context<'_>) -> Vec<Flag> {
     let wall = delta.wall_ns as f64 / 1e9;
     let long = wall >= SHORTEST;
     let share = |time: Option<Seconds>| time.map_or(0.0, |t| if wall > 0.0 { t.0 / wall } else { 0.0 });
@@ -66,7 +69,8 @@ pub fn judge(delta: &Delta, lines: &[Line], context: &Context) -> Vec<Flag> {
         }
     };
 
-    let complaints: Vec<&Line> = lines.iter().filter(|line| is_complaint(line)).collect();
+    let complaints: Vec<&Line> =
+        lines.iter().filter(|line| is_complaint(line) && concerns(line, context.devices)).collect();
     doubt(!complaints.is_empty(), Doubt::KernelLog, &|| {
         let more = if complaints.len() > 1 {
             format!(" (and {} more)", complaints.len() - 1)
@@ -118,6 +122,38 @@ pub fn is_complaint(line: &Line) -> bool {
     line.level <= COMPLAINT && !harmless
 }
 
+/// Whether a line may be about one of these devices: it names one, or none at all.
+#[must_use]
+pub fn concerns(line: &Line, devices: &[String]) -> bool {
+    let words = line.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    let named: Vec<&str> = words.filter(|word| is_disk(word)).collect();
+    let ours = |word: &&str| devices.iter().any(|device| is_of(word, device) || is_of(device, word));
+    named.is_empty() || named.iter().any(ours)
+}
+
+/// Whether a word is the name of this disk or of a partition of it.
+fn is_of(word: &str, disk: &str) -> bool {
+    let number = |rest: &str| !rest.is_empty() && rest.bytes().all(|c| c.is_ascii_digit());
+    word.strip_prefix(disk).is_some_and(|rest| match disk.ends_with(|c: char| c.is_ascii_digit()) {
+        true => rest.is_empty() || rest.strip_prefix('p').is_some_and(number),
+        false => rest.is_empty() || number(rest),
+    })
+}
+
+/// Whether a word is the kernel's name of a disk or a partition.
+fn is_disk(word: &str) -> bool {
+    const NUMBERED: [&str; 6] = ["loop", "nvme", "md", "dm-", "zram", "mmcblk"];
+    const LETTERED: [&str; 4] = ["sd", "vd", "hd", "xvd"];
+    let digit = |c: char| c.is_ascii_digit();
+    let numbered = |p: &&str| word.strip_prefix(*p).is_some_and(|rest| rest.starts_with(digit));
+    let lettered = |p: &&str| {
+        word.strip_prefix(*p)
+            .map(|rest| rest.trim_end_matches(digit))
+            .is_some_and(|rest| (1..=2).contains(&rest.len()) && rest.bytes().all(|c| c.is_ascii_lowercase()))
+    };
+    NUMBERED.iter().any(|p| numbered(&p)) || LETTERED.iter().any(|p| lettered(&p))
+}
+
 fn moved(devices: &[DeviceCounts]) -> u64 {
     devices.iter().map(|d| d.read_bytes.0 + d.write_bytes.0).sum()
 }
@@ -131,13 +167,13 @@ mod tests {
     use super::*;
     use fsdyno_spec::event::HostCounts;
 
-    const QUIET: Context = Context { cpus: 2, threads: 2, kernel_log: true };
+    const QUIET: Context<'static> = Context { devices: &[], cpus: 2, threads: 2, kernel_log: true };
 
     fn second(host: HostCounts) -> Delta {
         Delta { host, wall_ns: 1_000_000_000, ..Delta::default() }
     }
 
-    fn doubts(delta: &Delta, lines: &[Line], context: &Context) -> Vec<Doubt> {
+    fn doubts(delta: &Delta, lines: &[Line], context: &Context<'_>) -> Vec<Doubt> {
         judge(delta, lines, context).into_iter().map(|flag| flag.doubt).collect()
     }
 
@@ -158,9 +194,22 @@ mod tests {
         let zeroes = "operation not supported error, dev loop8, sector 0 op 0x9:(WRITE_ZEROES) flags 0x800";
         assert_eq!(doubts(&delta, &[line(3, zeroes)], &QUIET), vec![]);
         assert_eq!(doubts(&delta, &[line(4, "blk_print_req_error: 9 callbacks suppressed")], &QUIET), vec![]);
-        let lost = "I/O error, dev loop8, sector 0 op 0x1:(WRITE) flags 0x800";
+        let lost = "I/O error on the medium, sector 0 op 0x1:(WRITE) flags 0x800";
         let flags = judge(&delta, &[line(3, lost), line(3, lost)], &QUIET);
         assert_eq!(flags[0].reason, format!("the kernel complained: {lost} (and 1 more)"));
+    }
+
+    #[test]
+    fn complaints_about_other_devices_are_not_ours() {
+        let ours = ["loop7".to_string(), "vda".to_string()];
+        let about = |text: &str| concerns(&line(3, text), &ours);
+        assert!(about("EXT4-fs error (device loop7): bad block"));
+        assert!(about("I/O error, dev vda1, sector 0 op 0x1:(WRITE)"));
+        assert!(about("page allocation failure"), "a line that names no device may be about ours");
+        assert!(!about("XFS (loop71908): log mount failed"));
+        assert!(!about("EXT4-fs (loop30707): Can't find ext4 filesystem"));
+        assert!(!about("xfs-log/loop14230: writeback error"));
+        assert!(!about("I/O error, dev sdb, sector 8"));
     }
 
     #[test]

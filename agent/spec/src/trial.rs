@@ -290,6 +290,27 @@ impl Action<'_> {
     }
 }
 
+/// Names of phases and datasets, as a JSON Schema pattern: they become folders, headings and lines of
+/// a script, so nothing in them may climb, hide, break a line or turn the writing direction.
+pub const NAME_PATTERN: &str = concat!(
+    r"^[^\s./\x00-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069]",
+    r"[^/\x00-\x1f\x7f\u200e\u200f\u202a-\u202e\u2066-\u2069]{0,59}$(?!\n)"
+);
+
+/// [`NAME_PATTERN`] in words.
+pub const NAME_FORM: &str =
+    "a name of up to 60 characters without `/` and control characters, not beginning with a dot or space";
+
+/// Whether a name has the form of [`NAME_PATTERN`].
+#[must_use]
+pub fn is_name(name: &str) -> bool {
+    let turns =
+        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let bad = |c: char| c == '/' || c <= '\u{1f}' || c == '\u{7f}' || turns(c);
+    let first = name.chars().next().is_some_and(|c| c != '.' && !c.is_whitespace());
+    first && name.chars().count() <= 60 && !name.chars().any(bad)
+}
+
 /// The keys of [`Phase`] of which exactly one must be given.
 pub const PHASE_KINDS: [&str; 9] =
     ["mkfs", "mount", "remount", "set", "workload", "sync", "drop_caches", "unmount", "check"];
@@ -326,5 +347,33 @@ impl Phase {
     /// As [`Phase::action`].
     pub fn label(&self) -> Result<String, String> {
         Ok(self.name.clone().unwrap_or(self.action()?.kind().to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_below_their_folder_and_on_their_line() {
+        for good in ["small", "read small", "a.b", "größe", &"x".repeat(60)] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../etc",
+            "/etc",
+            "a/b",
+            ".hidden",
+            " x",
+            "a\nb",
+            "a\0",
+            "\u{202e}x",
+            &"x".repeat(61),
+        ] {
+            assert!(!is_name(bad), "{bad:?}");
+        }
     }
 }
