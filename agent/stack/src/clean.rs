@@ -4,18 +4,19 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
 use fsdyno_spec::event::Cleaned;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, open, unlinkat};
 use rustix::mount::{UnmountFlags, unmount};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::backing::wipe_signatures;
 use crate::disk;
 use crate::folder;
-use crate::identity::{Identity, MountId, boot_id, process_start};
+use crate::identity::{Identity, MountId, boot_id, process_group, process_start};
 use crate::ledger::{self, Entry};
 use crate::loopdev;
 use crate::mountinfo;
@@ -280,14 +281,38 @@ fn undo_number(number: u32) -> Fate {
 }
 
 fn undo_process(pid: u32, start: u64) -> Fate {
+    // The descriptor first, then the look at the start time: if that is right, the descriptor is it.
+    let Some(leader) = handle(pid).filter(|_| process_start(pid) == Some(start)) else { return Fate::Gone };
     let alive = || process_start(pid) == Some(start);
-    let Some(group) = Pid::from_raw(pid as i32).filter(|_| alive()) else { return Fate::Gone };
-    let _ = kill_process_group(group, Signal::KILL);
+    // Its children first: while it lives, nobody else's group can have its number.
+    patience::until(VANISHING, || {
+        let members = members(pid);
+        for (member, handle) in &members {
+            if process_group(*member) == Some(pid) && alive() {
+                let _ = pidfd_send_signal(handle, Signal::KILL);
+            }
+        }
+        members.is_empty() || !alive()
+    });
+    let _ = pidfd_send_signal(&leader, Signal::KILL);
     if patience::until(VANISHING, || !alive()) {
         Fate::Undone(format!("ended process {pid}"))
     } else {
         Fate::Failed(format!("process {pid} does not die: it is stuck in the kernel"))
     }
+}
+
+/// A descriptor of a process: it never becomes another's, as a number does.
+fn handle(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()
+}
+
+/// Living processes in a group, without its leader.
+fn members(group: u32) -> Vec<(u32, OwnedFd)> {
+    let all = sysfs::names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
+    all.filter(|&pid: &u32| pid != group && process_group(pid) == Some(group))
+        .filter_map(|pid| Some((pid, handle(pid)?)))
+        .collect()
 }
 
 enum Same {

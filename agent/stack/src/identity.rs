@@ -103,16 +103,27 @@ pub fn boot_id() -> String {
 }
 
 /// Start time of a living process in clock ticks since boot: with the pid and the boot id it names
-/// one process. None for a zombie, which holds nothing any more. `proc_pid_stat(5)`, fields 3 and 22.
+/// one process. None for a zombie, which holds nothing any more. `proc_pid_stat(5)`.
 #[must_use]
 pub fn process_start(pid: u32) -> Option<u64> {
+    stat(pid).map(|(_, start)| start)
+}
+
+/// The process group of a living process; none for a zombie.
+#[must_use]
+pub fn process_group(pid: u32) -> Option<u32> {
+    stat(pid).map(|(group, _)| group)
+}
+
+/// Fields 5 (group) and 22 (start) of a process whose field 3 says that it is no zombie.
+fn stat(pid: u32) -> Option<(u32, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command name may hold spaces and parentheses: fields count from behind the last one.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     if matches!(*fields.first()?, "Z" | "X") {
         return None;
     }
-    fields.get(19)?.parse().ok()
+    Some((fields.get(2)?.parse().ok()?, fields.get(19)?.parse().ok()?))
 }
 
 /// A fresh name part that nobody else uses: 16 hexadecimal digits.

@@ -86,8 +86,15 @@ pub fn run(
         spawn(&program, &command.args).map_err(|error| Failure::io("cannot start", &program, &error))?;
     started(child.id());
     let failed = |error: io::Error| Failure::io("cannot watch", &program, &error);
-    let mut running = Running::new(&mut child).map_err(failed)?;
-    let ended = running.follow(stop, deadline).map_err(failed)?;
+    let mut running = Running::new(&mut child).map_err(|error| {
+        // Not reaped yet, so the id is still its own.
+        let _ = child.kill().and_then(|()| child.wait());
+        failed(error)
+    })?;
+    let ended = running.follow(stop, deadline).map_err(|error| {
+        running.kill();
+        failed(error)
+    })?;
     let name = &command.program;
     match ended {
         Ended::Itself => {}
@@ -178,12 +185,13 @@ impl Running {
                 self.drain(n)?;
             }
             if ready {
+                // Children that it left behind are in its group and end with it: now, while it is a
+                // zombie, which keeps the number of the group from being anybody else's.
+                self.kill();
                 self.reaped = Some(reap(self.pid())?);
                 for n in 0..2 {
                     self.drain(n)?;
                 }
-                // Children that it left behind are in its group; they end with it.
-                let _ = kill_process_group(self.pid, Signal::KILL);
                 return Ok(killed.map_or(Ended::Itself, |(_, ended)| ended));
             }
             match &killed {
@@ -198,8 +206,11 @@ impl Running {
         }
     }
 
+    /// Kills its group, unless it was reaped: then the number may be another's.
     fn kill(&self) -> Instant {
-        let _ = kill_process_group(self.pid, Signal::KILL);
+        if self.reaped.is_none() {
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
         Instant::now()
     }
 
@@ -312,6 +323,16 @@ mod tests {
         let failure =
             run(&shell("sleep 100 & sleep 100"), &AtomicBool::new(false), soon, |p| pid = p).unwrap_err();
         assert_eq!(failure.outcome, Outcome::TimedOut);
+        let group = rustix::process::Pid::from_raw(pid as i32).unwrap();
+        let gone = || rustix::process::test_kill_process_group(group).is_err();
+        assert!(crate::patience::until(Duration::from_secs(5), gone));
+    }
+
+    #[test]
+    fn what_a_tool_leaves_running_ends_with_it_and_its_own_end_is_told_as_it_was() {
+        let mut pid = 0;
+        let run = run(&shell("sleep 100 & exit 3"), &AtomicBool::new(false), None, |p| pid = p).unwrap();
+        assert_eq!((run.exit, run.signal), (Some(3), None));
         let group = rustix::process::Pid::from_raw(pid as i32).unwrap();
         let gone = || rustix::process::test_kill_process_group(group).is_err();
         assert!(crate::patience::until(Duration::from_secs(5), gone));

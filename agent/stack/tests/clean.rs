@@ -270,6 +270,32 @@ fn sleeper() -> Child {
     Command::new("sleep").arg("100").process_group(0).spawn().unwrap()
 }
 
+#[test]
+fn a_process_goes_with_its_group_and_with_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", "sleep 100 & sleep 100 & wait"]).process_group(0);
+    let (mut child, mut other) = (command.spawn().unwrap(), sleeper());
+    let group = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    let entry = json!({"process": {"pid": child.id(), "start": start_of(child.id())}});
+    std::thread::sleep(Duration::from_millis(100));
+    let reaper = std::thread::spawn(move || child.wait().unwrap());
+    let cleaned = replay(folder.path(), &[entry]);
+    assert_eq!((cleaned.undone.len(), cleaned.failed.len()), (1, 0), "{cleaned:?}");
+    reaper.join().unwrap();
+    // Orphans may wait a moment for whoever reaps them.
+    let gone = || rustix::process::test_kill_process_group(group).is_err();
+    for _ in 0..500 {
+        if gone() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(gone() && other.try_wait().unwrap().is_none());
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
 fn start_of(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().parse().unwrap()
