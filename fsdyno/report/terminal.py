@@ -7,6 +7,7 @@ show one at a time with intervals. Nothing is wider than the terminal.
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fsdyno.report.answer import summary
@@ -185,7 +186,7 @@ def _detail(report: Report, column: Column) -> Table:
 
 
 def _foot(report: Report, console: Console, detail: bool) -> None:
-    say = console.print
+    say = partial(console.print, markup=False)  # brackets in a reason are text
     for row in report.rows:
         if row.excluded:
             say(

@@ -25,7 +25,7 @@ impl Why {
             Self::TimedOut(what) => (
                 Outcome::TimedOut,
                 Reason::new(what.clone())
-                    .advise("raise `timeout` of the phase or of [trial], or make the work smaller"),
+                    .advise("raise `timeout` of the phase or of the trial, or make the work smaller"),
             ),
         }
     }

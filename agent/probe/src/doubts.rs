@@ -151,7 +151,7 @@ fn is_disk(word: &str) -> bool {
             .map(|rest| rest.trim_end_matches(digit))
             .is_some_and(|rest| (1..=2).contains(&rest.len()) && rest.bytes().all(|c| c.is_ascii_lowercase()))
     };
-    NUMBERED.iter().any(|p| numbered(&p)) || LETTERED.iter().any(|p| lettered(&p))
+    NUMBERED.iter().any(numbered) || LETTERED.iter().any(lettered)
 }
 
 fn moved(devices: &[DeviceCounts]) -> u64 {
