@@ -40,6 +40,11 @@ def build(
     events hold (latencies, traces, tools, kernel log). `phase` and `metric` narrow it. Raises
     `UserError`: `Exit.STORE`, or `Exit.USAGE` for a phase or metric that the campaign does not have.
     """
+    with store.snapshot():  # a campaign may be writing to it
+        return _build(store, campaign, depth, phase, metric)
+
+
+def _build(store: Store, campaign: str | None, depth: Depth, phase: str | None, metric: str | None) -> Report:
     info = store.campaign(campaign)
     trials = store.trials(info.id)
     notes = store.phase_notes(info.id)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,11 +22,21 @@ from fsdyno.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
 
 _MAGIC = b"SQLite format 3\0"
 _BUSY_SECONDS = 10.0
+_DAMAGE = ("malformed", "not a database", "no such table", "no such column", "corrupt")
 
 
 def store_error(path: Path, message: str, advice: str | None = None) -> UserError:
     """A `UserError` about this store file."""
     return UserError(message, code=Exit.STORE, where=str(path), advice=advice)
+
+
+def damaged(path: Path, how: str) -> UserError:
+    """The error for a file that is a store, but not whole. `how` quotes nothing of its contents."""
+    return store_error(
+        path,
+        f"the store is damaged ({how})",
+        "restore it from a copy; `sqlite3 FILE .recover` may save what is left",
+    )
 
 
 @contextmanager
@@ -45,15 +56,22 @@ def explained(path: Path) -> Iterator[None]:
             raise store_error(
                 path, "the store cannot be written", "use --store with a file in a folder that you may write"
             ) from error
-        if "full" in text:
-            raise store_error(
-                path, "no space left to write the store", "free some space, then use --resume"
-            ) from error
-        if "malformed" in text or "not a database" in text or "no such table" in text or "corrupt" in text:
+        if "full" in text or ("disk I/O" in text and _full(path.parent)):
             raise store_error(
                 path,
-                f"the store is damaged ({text})",
-                "restore it from a copy; `sqlite3 FILE .recover` may save what is left",
+                "the disk is full: no space left to write the store",
+                "free some space, or use --store with a file on another disk; "
+                "--resume goes on with a campaign that was begun",
+            ) from error
+        if "Could not decode" in text:  # SQLite would quote the bytes
+            raise damaged(path, "a text in it is not UTF-8") from error
+        if any(word in text for word in _DAMAGE):
+            raise damaged(path, text) from error
+        if "unable to open" in text:
+            raise store_error(
+                path,
+                "the store cannot be opened or made here",
+                "use --store with a file in an ordinary folder that you may write",
             ) from error
         raise store_error(path, f"the store cannot be used ({text})") from error
 
@@ -89,12 +107,22 @@ def connect(path: Path, *, create: bool) -> tuple[sqlite3.Connection, bool]:
     return connection, writable
 
 
+def _full(folder: Path) -> bool:
+    """Whether a file in this folder has no room: SQLite calls a full disk an I/O error in places."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < 1 << 16 or (found.f_files > 0 and found.f_favail == 0)
+
+
 def _reachable(path: Path) -> bool:
     """False if the folder is not there; raises if something on the way is no folder or is closed to us."""
     try:
         if path.is_dir():
             raise store_error(path, "this is a folder, not a store", "name a file, e.g. fsdyno.sqlite in it")
-        path.stat()
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise store_error(path, "this is not an ordinary file", "use --store with another file")
     except FileNotFoundError:
         return False
     except OSError as error:
@@ -205,5 +233,6 @@ def _migrate(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has rolled back already
+            connection.execute("ROLLBACK")
         raise

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fsdyno.store.database import explained, store_error
+from fsdyno.store.database import damaged, explained, store_error
 from fsdyno.store.records import CampaignInfo, Cell, Metric, PhaseNote, Quantity, Trial
 
 # Outcomes that do not end a cell's turn in a round: somebody or something stopped the campaign there.
@@ -37,9 +37,27 @@ class Reading:
     _connection: sqlite3.Connection
 
     @contextmanager
-    def _db(self) -> Iterator[sqlite3.Connection]:
+    def snapshot(self) -> Iterator[None]:
+        """While entered, all questions are answered from one state of the store, whoever writes to it."""
+        if self._connection.in_transaction:
+            yield
+            return
         with explained(self.path):
-            yield self._connection
+            self._connection.execute("BEGIN")  # the state is fixed by the first SELECT
+        try:
+            yield
+        finally:
+            with explained(self.path):
+                self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _db(self) -> Iterator[sqlite3.Connection]:
+        """For reading only: a value that is not what this fsdyno writes means a damaged store."""
+        try:
+            with explained(self.path):
+                yield self._connection
+        except (ValueError, TypeError, zlib.error) as error:
+            raise damaged(self.path, "a record in it cannot be read") from error
 
     def campaigns(self) -> list[CampaignInfo]:
         """All campaigns, oldest first."""
@@ -95,7 +113,7 @@ class Reading:
             ).fetchone()
             if row is None:
                 raise store_error(self.path, f"there are no events of a trial {trial}")
-        return self._unpack(row[0])
+            return self._unpack(row[0])
 
     def artefact(self, sha: str) -> bytes:
         """The contents of an artefact, by SHA-256 or an unambiguous prefix of it."""
