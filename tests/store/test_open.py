@@ -186,3 +186,21 @@ def test_what_was_recorded_survives_a_kill(tmp_path: Path) -> None:
     assert run.returncode == -9
     with Store.open(path) as store:
         assert [t.outcome for t in store.trials(store.campaign().id)] == ["ok"] * 5
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small tmpfs: needs root")
+def test_a_full_disk_is_called_full(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=True)
+    try:
+        with pytest.raises(UserError) as caught:
+            Store.open(tmp_path / "s.sqlite", create=True)
+    finally:
+        subprocess.run(["umount", "-l", tmp_path], check=True)
+    assert caught.value.code == Exit.STORE and "disk is full" in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["/proc/fsdyno.sqlite", "/dev/full"])
+def test_a_place_that_takes_no_store_gets_advice(place: str) -> None:
+    with pytest.raises(UserError) as caught:
+        Store.open(place, create=True)
+    assert caught.value.code == Exit.STORE and "--store" in str(caught.value)
