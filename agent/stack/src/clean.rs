@@ -98,7 +98,7 @@ fn replay(state: &Path, path: &Path, cleaned: &mut Cleaned) {
     let same_boot = header.boot == boot_id();
     let mut whole = true;
     for (n, entry) in entries.iter().enumerate().rev() {
-        // An intent that was followed by what was made is judged by the latter.
+        // An intent that was followed by what came of it is judged by the latter.
         if superseded(entry, &entries[n + 1..]) {
             continue;
         }
@@ -118,8 +118,11 @@ fn replay(state: &Path, path: &Path, cleaned: &mut Cleaned) {
 }
 
 fn superseded(entry: &Entry, later: &[Entry]) -> bool {
-    let Entry::Folder { path, made: None } = entry else { return false };
-    later.iter().any(|l| matches!(l, Entry::Folder { path: p, made: Some(_) } if p == path))
+    later.iter().any(|l| match (entry, l) {
+        (Entry::Folder { path, made: None }, Entry::Folder { path: p, made: Some(_) }) => p == path,
+        (Entry::LoopNumber { number }, Entry::NotOurLoopNumber { number: n }) => n == number,
+        _ => false,
+    })
 }
 
 /// Whether a name is of the kind that we give. Nothing else is removed from a folder, whatever a
@@ -141,6 +144,7 @@ fn undo(state: &Path, entry: &Entry, same_boot: bool) -> Fate {
         Entry::Superblock { disk, size, serial, uuid } => {
             undo_superblock(state, disk, *size, serial.as_ref(), uuid)
         }
+        Entry::NotOurLoopNumber { .. } => Fate::Gone,
         _ if !same_boot => Fate::Gone,
         Entry::Mount { point, id } => undo_mount(point, id),
         Entry::Loop { token, backing, name } => undo_loop(token, backing, name),

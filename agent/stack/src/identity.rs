@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, makedev, statx};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, fstatfs, makedev, statx};
 use serde::{Deserialize, Serialize};
 
 /// Identity of a file or directory: device, inode, and birth time where the file system keeps it
@@ -68,6 +68,10 @@ pub struct MountId {
     pub id: u64,
     /// The number that is never reused (kernel 6.8 and later).
     pub unique: Option<u64>,
+    /// Device number of the files on it.
+    pub dev: Option<u64>,
+    /// What kind of file system is on it (`f_type`, statfs(2)).
+    pub kind: Option<u64>,
 }
 
 impl MountId {
@@ -80,18 +84,22 @@ impl MountId {
     /// Of `statx(2)`.
     pub fn of(fd: impl AsFd) -> io::Result<Self> {
         let ask = |mask| statx(fd.as_fd(), c"", AtFlags::EMPTY_PATH, mask);
-        let id = ask(StatxFlags::MNT_ID)?.stx_mnt_id;
+        let about = ask(StatxFlags::MNT_ID)?;
+        let dev = Some(makedev(about.stx_dev_major, about.stx_dev_minor));
         let unique = ask(Self::UNIQUE)?;
         let known = unique.stx_mask & Self::UNIQUE.bits() != 0;
-        Ok(Self { id, unique: known.then_some(unique.stx_mnt_id) })
+        let kind = Some(fstatfs(fd.as_fd())?.f_type as u64);
+        Ok(Self { id: about.stx_mnt_id, unique: known.then_some(unique.stx_mnt_id), dev, kind })
     }
 
-    /// Whether both are the same mount, as far as this kernel can tell.
+    /// Whether both are the same mount. Device and kind must agree on every kernel; before Linux 6.8
+    /// they alone tell a mount from another one that got its number.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
+        let alike = (self.dev, self.kind) == (other.dev, other.kind);
         match (self.unique, other.unique) {
-            (Some(a), Some(b)) => a == b,
-            _ => self.id == other.id,
+            (Some(a), Some(b)) => a == b && alike,
+            _ => self.id == other.id && alike && self.dev.is_some(),
         }
     }
 }

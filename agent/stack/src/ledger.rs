@@ -57,6 +57,12 @@ pub enum Entry {
         /// `N` of `/dev/loopN`.
         number: u32,
     },
+    /// A number that an entry before announced, and that somebody else has: they added it first, or
+    /// bound it first. It is not taken out of the pool.
+    NotOurLoopNumber {
+        /// `N` of `/dev/loopN`.
+        number: u32,
+    },
     /// A bound loop device, known by its token and backing file, never by its number.
     Loop {
         /// `lo_file_name`.

@@ -140,15 +140,25 @@ impl Rig {
             if loopdev::exists(number) {
                 continue;
             }
-            self.ledger.record(&Entry::LoopNumber { number })?;
-            match loopdev::add(number) {
-                // Somebody drew the same in this instant. It is not taken out later: they hold it.
-                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
-                other => {
-                    other?;
-                    self.numbers.push(number);
-                    return Ok(number);
-                }
+            if self.add_number(number)? {
+                return Ok(number);
+            }
+        }
+    }
+
+    /// Adds a number to the kernel's pool; false if somebody added the same in this instant: it is
+    /// theirs, and said so before anything else happens, so that nobody takes it out later.
+    fn add_number(&mut self, number: u32) -> io::Result<bool> {
+        self.ledger.record(&Entry::LoopNumber { number })?;
+        match loopdev::add(number) {
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                self.ledger.record(&Entry::NotOurLoopNumber { number })?;
+                Ok(false)
+            }
+            other => {
+                other?;
+                self.numbers.push(number);
+                Ok(true)
             }
         }
     }
@@ -160,6 +170,8 @@ impl Rig {
     /// A number was bound by somebody else first: it is theirs now.
     pub(crate) fn forget_number(&mut self, number: u32) {
         self.numbers.retain(|&n| n != number);
+        // If that fails, the number is taken out when it is unbound and unused: late, and harmless.
+        let _ = self.ledger.record(&Entry::NotOurLoopNumber { number });
     }
 
     /// A backing file for a device, and whether an earlier trial used it. A sparse one belongs to
@@ -249,4 +261,45 @@ fn private_mounts() -> Result<(), Errno> {
     // descriptor table.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_number_that_somebody_else_has_is_theirs_in_the_ledger_too() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: adding loop devices needs root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (state, work) = (folder.path().join("state"), folder.path().join("work"));
+        let mut rig = Rig::open(RigOptions { state: state.clone(), work, destroy: Vec::new() }).unwrap();
+        let add = || loop {
+            let number = loopdev::draw().unwrap();
+            if !loopdev::exists(number) {
+                loopdev::add(number).unwrap();
+                return number;
+            }
+        };
+        let (added, bound) = (add(), rig.take_number().unwrap());
+        assert!(!rig.add_number(added).unwrap());
+        rig.forget_number(bound);
+        let ours = rig.take_number().unwrap();
+        // As a killed agent leaves it: its ledger, and nobody who holds it.
+        let dead = folder.path().join("dead");
+        fs::create_dir_all(ledgers(&dead)).unwrap();
+        for entry in fs::read_dir(ledgers(&state)).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), ledgers(&dead).join(entry.file_name())).unwrap();
+        }
+        let _ = clean::clean(&dead);
+        let left = [added, bound, ours].map(loopdev::exists);
+        drop(rig);
+        for number in [added, bound] {
+            let _ = loopdev::remove(number);
+        }
+        assert_eq!(left, [true, true, false]);
+    }
 }

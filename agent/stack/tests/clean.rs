@@ -70,7 +70,9 @@ fn mount_id(point: &Path) -> Value {
     let ask = |mask| statx(CWD, point, AtFlags::empty(), mask).unwrap();
     let unique = ask(StatxFlags::from_bits_retain(0x4000));
     let known = unique.stx_mask & 0x4000 != 0;
-    json!({"id": ask(StatxFlags::MNT_ID).stx_mnt_id, "unique": known.then_some(unique.stx_mnt_id)})
+    let kind = rustix::fs::statfs(point).unwrap().f_type;
+    let (id, dev) = (ask(StatxFlags::MNT_ID).stx_mnt_id, fs::metadata(point).unwrap().dev());
+    json!({"id": id, "unique": known.then_some(unique.stx_mnt_id), "dev": dev, "kind": kind})
 }
 
 #[test]
@@ -230,6 +232,26 @@ fn a_mount_goes_only_if_it_is_ours_and_on_top() {
     let decoy = replay(folder.path(), std::slice::from_ref(&ours));
     assert_eq!((mounted(&point), decoy.undone.len()), (1, 0), "{decoy:?}");
     common::run("umount", &[&point.to_string_lossy()]);
+}
+
+#[test]
+fn a_mount_that_took_over_the_number_of_ours_stays_on_kernels_without_unique_ones() {
+    needs_root!();
+    private_mounts();
+    let folder = tempfile::tempdir().unwrap();
+    let point = folder.path().join("point");
+    fs::create_dir(&point).unwrap();
+    mount_tmpfs(&point);
+    let mut id = mount_id(&point);
+    id["unique"] = Value::Null;
+    for (field, other) in [("dev", 1), ("kind", 0xef53)] {
+        let mut theirs = id.clone();
+        theirs[field] = json!(other);
+        let decoy = replay(folder.path(), &[json!({"mount": {"point": point, "id": theirs}})]);
+        assert_eq!((mounted(&point), decoy.undone.len(), decoy.left.len()), (1, 0, 1), "{decoy:?}");
+    }
+    let ours = replay(folder.path(), &[json!({"mount": {"point": point, "id": id}})]);
+    assert_eq!((mounted(&point), ours.undone.len()), (0, 1), "{ours:?}");
 }
 
 #[test]
