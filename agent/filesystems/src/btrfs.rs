@@ -8,9 +8,10 @@ use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use crate::argv::Argv;
+use crate::extra::MkfsFlag;
 use crate::filesystem::{BarrierOff, Disk, FileSystem, Program};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
-use crate::options::{EXTRA_MKFS, EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, Rule};
+use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, Rule, extra_mkfs};
 use crate::verdict::{ToolVerdict, made};
 
 pub(crate) static BTRFS: FileSystem = FileSystem {
@@ -51,7 +52,7 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
             help: "mkfs discards the device first (mkfs.btrfs without -K). The mount's own discarding is not \
                    touched.",
         },
-        EXTRA_MKFS,
+        extra_mkfs(FLAGS),
         NOATIME,
         OptionRow {
             name: "barrier",
@@ -73,6 +74,37 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
     driver,
     driver_hint: |config| config.has("CONFIG_BTRFS_FS").then(|| "btrfs".to_string()),
 };
+
+/// Left out: files (-r, --rootdir, --shrink), force (-f), another UUID (-U), making nothing (-V, --help),
+/// and what was removed (-A, -l). mkfs.btrfs takes every word that is no flag for a device to overwrite.
+const FLAGS: &[MkfsFlag] = &[
+    MkfsFlag::with_value("-b"),
+    MkfsFlag::with_value("--byte-count"),
+    MkfsFlag::with_value("--csum"),
+    MkfsFlag::with_value("--checksum"),
+    MkfsFlag::with_value("-d"),
+    MkfsFlag::with_value("--data"),
+    MkfsFlag::alone("-K"),
+    MkfsFlag::alone("--nodiscard"),
+    MkfsFlag::with_value("-L"),
+    MkfsFlag::with_value("--label"),
+    MkfsFlag::with_value("-m"),
+    MkfsFlag::with_value("--metadata"),
+    MkfsFlag::alone("-M"),
+    MkfsFlag::alone("--mixed"),
+    MkfsFlag::with_value("-n"),
+    MkfsFlag::with_value("--nodesize"),
+    MkfsFlag::with_value("-O"),
+    MkfsFlag::with_value("--features"),
+    MkfsFlag::alone("-q"),
+    MkfsFlag::alone("--quiet"),
+    MkfsFlag::with_value("-R"),
+    MkfsFlag::with_value("--runtime-features"),
+    MkfsFlag::with_value("-s"),
+    MkfsFlag::with_value("--sectorsize"),
+    MkfsFlag::alone("-v"),
+    MkfsFlag::alone("--verbose"),
+];
 
 fn arguments(argv: &mut Argv, options: &Options, uuid: &str, force: bool) {
     if force {

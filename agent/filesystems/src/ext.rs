@@ -8,9 +8,10 @@ use fsdyno_spec::outcome::Reason;
 use serde_json::json;
 
 use crate::argv::Argv;
+use crate::extra::MkfsFlag;
 use crate::filesystem::{KernelConfig, Program};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
-use crate::options::{Kind, OptionRow, Options, Rule};
+use crate::options::{Kind, OptionRow, Options, Rule, extra_mkfs};
 use crate::verdict::{ToolVerdict, made};
 
 pub(crate) const MKE2FS: Program =
@@ -45,6 +46,28 @@ pub(crate) fn arguments(argv: &mut Argv, kind: &str, options: &Options, uuid: &s
     argv.member("-E", if options.flag("discard") == Some(true) { "discard" } else { "nodiscard" });
 }
 
+/// Left out: files (-d, -l, -M, -z), force (-F), another type or UUID (-t, -U), making nothing or half
+/// (-n, -S, -V), a journal where there should be none (-j), and what is obsolete or runs badblocks (-c).
+pub(crate) const EXTRA_MKFS: OptionRow = extra_mkfs(&[
+    MkfsFlag::with_value("-b"),
+    MkfsFlag::with_value("-C"),
+    MkfsFlag::alone("-D"),
+    MkfsFlag::with_value("-e"),
+    MkfsFlag::with_value("-E"),
+    MkfsFlag::with_value("-g"),
+    MkfsFlag::with_value("-G"),
+    MkfsFlag::with_value("-i"),
+    MkfsFlag::with_value("-I"),
+    MkfsFlag::with_value("-J"),
+    MkfsFlag::with_value("-L"),
+    MkfsFlag::with_value("-m"),
+    MkfsFlag::with_value("-N"),
+    MkfsFlag::with_value("-o"),
+    MkfsFlag::with_value("-O"),
+    MkfsFlag::alone("-q"),
+    MkfsFlag::with_value("-T"),
+    MkfsFlag::alone("-v"),
+]);
 pub(crate) const BYTES_PER_INODE: OptionRow = OptionRow {
     name: "bytes_per_inode",
     kind: Kind::Size(1 << 10, 64 << 20),

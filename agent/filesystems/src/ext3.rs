@@ -4,7 +4,7 @@ use fsdyno_spec::units::Bytes;
 
 use crate::ext;
 use crate::filesystem::{BarrierOff, Disk, FileSystem};
-use crate::options::{EXTRA_MKFS, EXTRA_MOUNT, NOATIME};
+use crate::options::{EXTRA_MOUNT, NOATIME};
 
 pub(crate) static EXT3: FileSystem = FileSystem {
     name: "ext3",
@@ -29,7 +29,7 @@ pub(crate) static EXT3: FileSystem = FileSystem {
         ext::STRIDE,
         ext::STRIPE_WIDTH,
         ext::DISCARD,
-        EXTRA_MKFS,
+        ext::EXTRA_MKFS,
         NOATIME,
         ext::BARRIER,
         ext::DATA,

@@ -178,7 +178,7 @@ impl FileSystem {
                     let off = if value == &Value::Bool(false) { "^" } else { "" };
                     argv.member(flag, format!("{off}{feature}"));
                 }
-                Rule::MkfsExtra => argv.extra(options.strings(row.name)),
+                Rule::MkfsExtra(_) => argv.extra(options.strings(row.name)),
                 _ => {}
             }
         }
@@ -254,7 +254,7 @@ impl FileSystem {
                 "the medium carries a {} with UUID {}, not the one asked for ({uuid})",
                 self.name, superblock.uuid
             ))
-            .advise("leave UUID and dry-run flags out of extra_mkfs"));
+            .advise("leave the UUID out of extra_mkfs; the messages of mkfs are in the trial's artefacts"));
         }
         if let Some(made) = superblock.facts.get("size").and_then(Value::as_u64).filter(|made| *made > size.0)
         {

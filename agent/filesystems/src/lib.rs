@@ -10,6 +10,7 @@ mod ext;
 mod ext2;
 mod ext3;
 mod ext4;
+mod extra;
 mod filesystem;
 mod medium;
 mod options;
@@ -20,6 +21,7 @@ mod verify;
 mod xfs;
 
 pub use argv::Argv;
+pub use extra::MkfsFlag;
 pub use filesystem::{BarrierOff, Disk, FileSystem, KernelConfig, Program, Role};
 pub use medium::{Medium, Superblock};
 pub use options::{Kind, OptionRow, Options, Param, Rule};

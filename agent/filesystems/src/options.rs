@@ -7,6 +7,8 @@ use fsdyno_spec::describe::OptionInfo;
 use fsdyno_spec::outcome::Reason;
 use serde_json::{Value, json};
 
+use crate::extra::{MkfsFlag, only_flags, stays_inside};
+
 /// One option of a file system.
 #[derive(Debug)]
 pub struct OptionRow {
@@ -35,7 +37,7 @@ pub enum Kind {
     Seconds(u64, u64),
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A list of strings, handed on as they are.
+    /// A list of strings, handed on as they are; none may name a device or a file.
     Strings,
 }
 
@@ -53,8 +55,8 @@ pub enum Rule {
     MkfsFeature(&'static str, &'static str),
     /// A mkfs option that the file system's own code spells.
     MkfsOwn,
-    /// More arguments for mkfs.
-    MkfsExtra,
+    /// More arguments for mkfs: of these flags.
+    MkfsExtra(&'static [MkfsFlag]),
     /// A mount parameter with a value. The kernel may stay silent about its default.
     MountValue {
         /// The key.
@@ -87,7 +89,7 @@ impl Rule {
             | Self::MkfsGroup(..)
             | Self::MkfsFeature(..)
             | Self::MkfsOwn
-            | Self::MkfsExtra => "mkfs",
+            | Self::MkfsExtra(_) => "mkfs",
             Self::MountValue { .. }
             | Self::MountSwitch { .. }
             | Self::Attribute(_)
@@ -106,12 +108,15 @@ pub const NOATIME: OptionRow = OptionRow {
 };
 
 /// Further arguments of mkfs, for what has no option of its own.
-pub const EXTRA_MKFS: OptionRow = OptionRow {
-    name: "extra_mkfs",
-    kind: Kind::Strings,
-    rule: Rule::MkfsExtra,
-    help: "More arguments for mkfs, one string each, put before the device.",
-};
+pub(crate) const fn extra_mkfs(flags: &'static [MkfsFlag]) -> OptionRow {
+    OptionRow {
+        name: "extra_mkfs",
+        kind: Kind::Strings,
+        rule: Rule::MkfsExtra(flags),
+        help: "More arguments for mkfs, one string each, put before the device. Only flags that stay on this \
+               device, with their values: anything else, a path, or another device's name is refused.",
+    }
+}
 
 /// Further mount options, for what has no option of its own.
 pub const EXTRA_MOUNT: OptionRow = OptionRow {
@@ -119,7 +124,8 @@ pub const EXTRA_MOUNT: OptionRow = OptionRow {
     kind: Kind::Strings,
     rule: Rule::MountExtra,
     help: "More mount options, one string each, spelt as /proc/self/mountinfo shows them (key or \
-           key=value): one that the kernel does not show is an error.",
+           key=value): one that the kernel does not show is an error. A path or another device's name is \
+           refused.",
 };
 
 impl Kind {
@@ -194,7 +200,8 @@ impl Options {
     /// Checks the options of a plan against a table.
     ///
     /// # Errors
-    /// An unknown name or a wrong value, with what was expected.
+    /// An unknown name or a wrong value, with what was expected; a word that could reach another device
+    /// or a file.
     pub fn check(
         filesystem: &str,
         rows: &'static [OptionRow],
@@ -211,6 +218,7 @@ impl Options {
                 Reason::new(format!("{filesystem}: `{name}` cannot be {value}"))
                     .advise(format!("write {expected}"))
             })?;
+            row.check_words(filesystem, &value)?;
             checked.insert(row.name, value);
         }
         Ok(Self(checked))
@@ -254,6 +262,17 @@ pub(crate) fn spell(value: &Value) -> String {
 }
 
 impl OptionRow {
+    /// Refuses words that could reach another device, or a file.
+    fn check_words(&self, filesystem: &str, value: &Value) -> Result<(), Reason> {
+        let Kind::Strings = self.kind else { return Ok(()) };
+        let words: Vec<_> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        words.iter().try_for_each(|word| stays_inside(filesystem, self.name, word))?;
+        match self.rule {
+            Rule::MkfsExtra(flags) => only_flags(filesystem, self.name, flags, &words),
+            _ => Ok(()),
+        }
+    }
+
     /// For `describe` and `schema`.
     #[must_use]
     pub fn info(&self) -> OptionInfo {

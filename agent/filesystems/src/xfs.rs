@@ -7,9 +7,10 @@ use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use crate::argv::Argv;
+use crate::extra::MkfsFlag;
 use crate::filesystem::{BarrierOff, Disk, FileSystem, Program};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
-use crate::options::{EXTRA_MKFS, EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, Rule};
+use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, Rule, extra_mkfs};
 use crate::verdict::{ToolVerdict, made};
 
 pub(crate) static XFS: FileSystem = FileSystem {
@@ -67,7 +68,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
             rule: Rule::MkfsOwn,
             help: "mkfs discards the device first (mkfs.xfs without -K).",
         },
-        EXTRA_MKFS,
+        extra_mkfs(FLAGS),
         NOATIME,
         OptionRow {
             name: "barrier",
@@ -89,6 +90,22 @@ pub(crate) static XFS: FileSystem = FileSystem {
     driver: |sys_fs, device| sys_fs.join("xfs").join(device).exists().then(|| "xfs".to_string()),
     driver_hint: |config| config.has("CONFIG_XFS_FS").then(|| "xfs".to_string()),
 };
+
+/// Left out: files (-c, -p), force (-f), making nothing (-N, -V). Values that name devices (`-d name=`,
+/// `-l logdev=`, `-r rtdev=`) are refused as such.
+const FLAGS: &[MkfsFlag] = &[
+    MkfsFlag::with_value("-b"),
+    MkfsFlag::with_value("-d"),
+    MkfsFlag::with_value("-i"),
+    MkfsFlag::alone("-K"),
+    MkfsFlag::with_value("-l"),
+    MkfsFlag::with_value("-L"),
+    MkfsFlag::with_value("-m"),
+    MkfsFlag::with_value("-n"),
+    MkfsFlag::alone("-q"),
+    MkfsFlag::with_value("-r"),
+    MkfsFlag::with_value("-s"),
+];
 
 fn arguments(argv: &mut Argv, options: &Options, uuid: &str, force: bool) {
     if force {
