@@ -38,13 +38,15 @@ def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
             f", {min(ratios):.2f} to {max(ratios):.2f}× {_of(first.column, first.versus)}" if ratios else ""
         )
         rounds = min(one.rounds for one in group)
-        verb = f"is {_word(first.column)}" if first.claimed else "leads"
-        caveat = "" if first.claimed else ", not clearly"
-        base = f", {_rounds(rounds)}"
-        if rounds < ENOUGH_ROUNDS:
-            caveat, base = "", f"; a pilot of {_rounds(rounds)}"
-        lead = f"{first.column.phase}: {first.best} {verb} at all {len(group)} points{caveat}"
-        sentences.append((f"{lead}{size}{base}", first.claimed))
+        everywhere, base = f"at all {len(group)} points", f", {_rounds(rounds)}"
+        if first.claimed:
+            said = f"{first.best} is {_word(first.column)} {everywhere}"
+        elif rounds < ENOUGH_ROUNDS:
+            said, base = f"{_best(first.column, first.best)} {everywhere}", f"; a pilot of {_rounds(rounds)}"
+        else:
+            best = _best(first.column, first.best)
+            said = f"no clear winner at any of {len(group)} points; by median {best}"
+        sentences.append((f"{first.column.phase}: {said}{size}{base}", first.claimed))
     return sentences
 
 
@@ -55,15 +57,23 @@ def _sentence(
     if entry.ratio is not None and entry.versus:
         size = _size(column, entry.ratio, entry.versus)
     elif found.ahead is not None and found.runner_up is not None:
-        size = _size(column, found.ahead, f"{rows[found.runner_up].name}, the next,")
+        size = _size(column, found.ahead, f"the next, {rows[found.runner_up].name}")
     else:
-        return f"{column.title}: {best} leads, but no round has another to compare it with", False
+        return (
+            f"{column.title}: {_best(column, best)} by median; no round has another to compare it with",
+            False,
+        )
     if found.pilot:
-        return f"{column.title}: {best} leads {size}; a pilot of {_rounds(found.rounds)}", False
+        return f"{column.title}: {_best(column, best)}, {size}; a pilot of {_rounds(found.rounds)}", False
     if found.shared:
         names = ", ".join(rows[cell].name for cell in (found.best, *found.shared))
         return f"{column.title}: no clear winner among {names}; {best} {size}, {_rounds(found.rounds)}", False
     return f"{column.title}: {best} is {_word(column)}: {size}, {_rounds(found.rounds)}", True
+
+
+def _best(column: Column, name: str) -> str:
+    """What is seen, not claimed: `ext2 shortest`."""
+    return f"{name} {'shortest' if column.unit == 's' else _word(column)}"
 
 
 def _word(column: Column) -> str:

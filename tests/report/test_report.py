@@ -14,9 +14,11 @@ import pytest
 
 from fsdyno.errors import Exit, UserError
 from fsdyno.report import EXPORTERS
+from fsdyno.report.answer import summary
 from fsdyno.report.build import Depth, build, headline
-from fsdyno.report.model import Report
+from fsdyno.report.model import Answer, Column, Report
 from fsdyno.report.terminal import text
+from fsdyno.stats.ratio import Ratio
 from fsdyno.store import Store
 from tests.report.scenes import SYSTEMS, quickstart
 from tests.store.fixtures import phase_end, record, start
@@ -96,6 +98,51 @@ def test_fewer_than_six_rounds_are_a_pilot(tmp_path: Path) -> None:
     shown = text(report)
     assert "xfs is fastest" not in shown
     assert "a pilot of 5 rounds" in shown
+    mkfs = next(answer for answer in report.answers if answer.column.phase == "mkfs")
+    assert re.fullmatch(
+        r"mkfs: xfs shortest, 0\.\d+× the time of ext4 \[[\d.]+, [\d.]+\]; a pilot of 5 rounds", mkfs.text
+    )
+    assert "lead" not in shown
+
+
+def test_a_pilot_without_a_reference_names_the_next(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.sqlite", create=True) as opened:
+        campaign = start(opened, ["a", "b"], reference={})
+        for rnd in range(2):
+            for cell, wall in enumerate((1.0, 2.0)):
+                record(opened, campaign, cell, rnd, [phase_end(0, "mkfs", "mkfs", wall + 0.1 * rnd)])
+    [answer] = reported(tmp_path / "s.sqlite").answers
+    assert answer.text.startswith("mkfs: a shortest, 0.5")
+    assert "× the time of the next, b [" in answer.text
+    assert answer.text.endswith("; a pilot of 2 rounds")
+
+
+@pytest.mark.parametrize(
+    ("claimed", "rounds", "said"),
+    [
+        (True, 6, "load: xfs is fastest at all 2 points, 1.20 to 1.40× ext4, 6 rounds"),
+        (
+            False,
+            6,
+            "load: no clear winner at any of 2 points; by median xfs fastest, 1.20 to 1.40× ext4, 6 rounds",
+        ),
+        (False, 2, "load: xfs fastest at all 2 points, 1.20 to 1.40× ext4; a pilot of 2 rounds"),
+    ],
+)
+def test_a_sweep_with_one_best_is_one_sentence(claimed: bool, rounds: int, said: str) -> None:
+    answers = [
+        Answer(
+            Column("load", "workload", "random", {"threads": n}, str(n), "rate", "1/s", "higher", True),
+            f"at {n}",
+            claimed,
+            "xfs",
+            Ratio(rounds, value, None, None, None, None, None, 0.95),
+            "ext4",
+            rounds,
+        )
+        for n, value in ((1, 1.2), (4, 1.4))
+    ]
+    assert summary(answers) == [(said, claimed)]
 
 
 def test_equals_share_the_lead(tmp_path: Path) -> None:
