@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -266,10 +267,16 @@ def _campaign(
     screen = choose(Console(stderr=True), quiet=quiet)
     rig = _rig(state, work, privileged=not all(in_directory(cell) for cell in plan.cells))
     describe = rig.describe()
-    with Store.open(store, create=resume is None) as opened:
+    with ExitStack() as held:
         outcome = run_campaign(
-            plan, rig, opened, Options(resume=resume, **options), screen, describe=describe
+            plan,
+            rig,
+            lambda: held.enter_context(Store.open(store, create=resume is None)),
+            Options(resume=resume, **options),
+            screen,
+            describe=describe,
         )
+    with _open(store) as opened:
         if opened.complete_rounds(outcome.campaign):
             _print_report(build(opened, outcome.campaign))
     for line in farewell(outcome, plan.path, store):

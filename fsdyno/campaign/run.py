@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,10 +55,17 @@ class Outcome:
 
 
 def run_campaign(
-    plan: Plan, rig: Rig, store: Store, options: Options, progress: Progress, *, describe: dict[str, Any]
+    plan: Plan,
+    rig: Rig,
+    open_store: Callable[[], Store],
+    options: Options,
+    progress: Progress,
+    *,
+    describe: dict[str, Any],
 ) -> Outcome:
     """Runs a plan to its end, or to where it had to stop.
 
+    `open_store` is called once the agent is ready: what never begins leaves no file. The caller closes it.
     Raises `UserError` if nothing could be begun, or if the agent refuses to go on; whatever was
     measured until then is in the store.
     """
@@ -70,7 +77,7 @@ def run_campaign(
         campaign = None
         try:
             stop.watch(session)
-            campaign = _Campaign.begin(plan, store, options, session, survey, describe, left_out)
+            campaign = _Campaign.begin(plan, open_store(), options, session, survey, describe, left_out)
             progress.begin(campaign.header(session.cleaned))
             return campaign.run(rig, session, stop, progress)
         finally:

@@ -20,7 +20,7 @@ def main() -> None:
         run_campaign(
             bench.plan(rounds=ROUNDS),
             rig,
-            opened,
+            lambda: opened,
             Options(resume=resume),
             bench.Notebook(),
             describe=bench.DESCRIBE,

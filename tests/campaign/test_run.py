@@ -32,7 +32,7 @@ def run(
     plan: Plan, rig: Rig, store: Store, notebook: bench.Notebook | None = None, **options: Any
 ) -> Outcome:
     return run_campaign(
-        plan, rig, store, Options(**options), notebook or bench.Notebook(), describe=bench.DESCRIBE
+        plan, rig, lambda: store, Options(**options), notebook or bench.Notebook(), describe=bench.DESCRIBE
     )
 
 

@@ -153,6 +153,18 @@ def test_each_fault_of_the_agent_has_its_exit_code(tmp_path: Path, fault: str, c
     assert done.stderr.strip()
 
 
+def test_what_never_begins_leaves_no_store(tmp_path: Path) -> None:
+    survey = json.loads(on_double(tmp_path)("env", "--json").stdout)
+    for found in survey["filesystems"]:
+        for place in found["places"]:
+            found["places"][place] = {"able": False, "reason": {"message": "no driver"}}
+    (tmp_path / "survey.json").write_text(json.dumps(survey))
+    cannot = on_double(tmp_path, "--survey", str(tmp_path / "survey.json"))("run", "plan.toml")
+    assert cannot.returncode == Exit.CANNOT and "no driver" in cannot.stderr
+    assert on_double(tmp_path, "--behave", "busy")("run", "plan.toml").returncode == Exit.BUSY
+    assert not (tmp_path / STORE).exists()
+
+
 def test_no_agent_says_how_to_build_one(tmp_path: Path) -> None:
     done = Fsdyno(tmp_path, tmp_path / "nothing")("env")
     assert done.returncode == Exit.AGENT and "FSDYNO_AGENT" in done.stderr
