@@ -328,7 +328,7 @@ enum Same {
 /// Whether the disk of this kernel name is the recorded one. `diskseq` decides; without it (kernels
 /// before 5.15) size and serial number must agree, and a disk without serial number is not known.
 fn same_disk(disk: &str, sequence: u64, size: Option<u64>, serial: Option<&String>) -> Same {
-    if !sysfs::class(disk).exists() {
+    if disk.contains('/') || !sysfs::class(disk).exists() {
         return Same::No;
     }
     let now = sysfs::number(&sysfs::class(disk).join("diskseq")).unwrap_or(0);

@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Foreign, leftovers, line, options, plan, quiet};
 use fsdyno_spec::event::{Built, Refusal};
@@ -22,6 +22,13 @@ const BY_ID: &str = "/dev/disk/by-id";
 const FOLDERS: [&str; 2] = ["/dev/disk", BY_ID];
 /// Links that stand, and which of the folders these tests made.
 static LINKS: Mutex<(usize, [bool; 2])> = Mutex::new((0, [false; 2]));
+
+/// One test at a time: what another one forks holds our descriptors, and with them a disk or a rig's
+/// lock, until it execs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A blank loop device of somebody's with a stable name.
 struct TestDisk {
@@ -111,6 +118,7 @@ impl Drop for TestDisk {
 #[test]
 fn a_blank_disk_named_twice_is_used_and_left_blank() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("blank");
     fs::write(disk.queue("read_ahead_kb"), "64").unwrap();
     let mut rig = Rig::open(disk.options()).unwrap();
@@ -143,6 +151,7 @@ fn a_blank_disk_named_twice_is_used_and_left_blank() {
 #[test]
 fn a_disk_that_only_the_plan_names_is_refused_and_the_command_shown() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("once");
     let mut rig = Rig::open(options(disk.folder.path())).unwrap();
     let mut trial = rig.begin("t", &disk.stack()).unwrap();
@@ -154,6 +163,7 @@ fn a_disk_that_only_the_plan_names_is_refused_and_the_command_shown() {
 #[test]
 fn a_name_that_moves_between_disks_is_refused_even_if_given_twice() {
     needs_root!();
+    let _alone = alone();
     let mut disk = TestDisk::new("name");
     let link = disk.link.clone();
     disk.link = disk.foreign.path.clone();
@@ -164,6 +174,7 @@ fn a_name_that_moves_between_disks_is_refused_even_if_given_twice() {
 #[test]
 fn a_disk_with_anything_foreign_on_it_is_refused_untouched() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("foreign");
     for tool in ["mkfs.ext4", "mkswap"] {
         common::run(tool, &["-q", &disk.path()][usize::from(tool == "mkswap")..]);
@@ -185,6 +196,7 @@ fn a_disk_with_anything_foreign_on_it_is_refused_untouched() {
 #[test]
 fn a_partition_is_used_unless_its_disk_carries_anything_live() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("partition");
     let whole = disk.foreign.path.clone();
     let image = disk.folder.path().join("disk.img");
@@ -227,6 +239,7 @@ fn a_partition_is_used_unless_its_disk_carries_anything_live() {
 #[test]
 fn a_mounted_disk_is_refused() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("mounted");
     common::run("mkfs.ext4", &["-q", &disk.path()]);
     let point = disk.folder.path().join("point");
@@ -240,6 +253,7 @@ fn a_mounted_disk_is_refused() {
 #[test]
 fn a_disk_in_use_as_swap_is_refused() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("swap");
     common::run("mkswap", &[&disk.path()]);
     if !Command::new("swapon").arg(disk.path()).status().unwrap().success() {
@@ -254,6 +268,7 @@ fn a_disk_in_use_as_swap_is_refused() {
 #[test]
 fn a_disk_under_a_loop_device_is_refused() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("backing");
     let upper = Foreign::attach(&disk.foreign.path);
     disk.refused(&format!("backing of {}", upper.path.file_name().unwrap().to_string_lossy()));
@@ -262,6 +277,7 @@ fn a_disk_under_a_loop_device_is_refused() {
 #[test]
 fn a_disk_that_somebody_holds_is_refused() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("held");
     let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::EXCL;
     let held = rustix::fs::open(&disk.foreign.path, flags, rustix::fs::Mode::empty()).unwrap();
@@ -273,6 +289,7 @@ fn a_disk_that_somebody_holds_is_refused() {
 #[test]
 fn a_disk_that_changed_between_trials_is_refused() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("changed");
     let other = TestDisk::new("changed-other");
     let mut rig = Rig::open(disk.options()).unwrap();
@@ -303,6 +320,7 @@ fn disturbed(disk: &TestDisk, script: &str) -> (Result<(), String>, Vec<String>)
 #[test]
 fn a_link_that_moved_while_a_tool_had_the_disk_leads_to_no_write() {
     needs_root!();
+    let _alone = alone();
     let (disk, other) = (TestDisk::new("moved"), TestDisk::new("moved-other"));
     // A copy of ours: only its identity says that it is another disk.
     let script = format!(
@@ -325,6 +343,7 @@ fn a_link_that_moved_while_a_tool_had_the_disk_leads_to_no_write() {
 #[test]
 fn a_node_that_became_another_disk_while_a_tool_had_it_is_not_written_to() {
     needs_root!();
+    let _alone = alone();
     let (disk, other) = (TestDisk::new("node"), TestDisk::new("node-other"));
     let number = |disk: &TestDisk| {
         use std::os::unix::fs::MetadataExt;
@@ -349,6 +368,7 @@ fn a_node_that_became_another_disk_while_a_tool_had_it_is_not_written_to() {
 #[test]
 fn what_somebody_made_while_a_tool_had_the_disk_is_neither_wiped_nor_made_over() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("midway");
     let theirs = format!("mkfs.ext4 -q -F -L theirs {}", disk.path());
     let (said, failures) = disturbed(&disk, &theirs);
@@ -401,6 +421,7 @@ fn run_victim(disk: &TestDisk) {
 #[test]
 fn what_a_killed_agent_left_on_a_disk_is_wiped_and_its_queue_restored() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("killed");
     run_victim(&disk);
     let cleaned = clean(&disk.folder.path().join("state"));
@@ -413,6 +434,7 @@ fn what_a_killed_agent_left_on_a_disk_is_wiped_and_its_queue_restored() {
 #[test]
 fn a_file_system_that_somebody_made_since_is_neither_wiped_nor_taken() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("since");
     run_victim(&disk);
     common::run("mkfs.ext4", &["-q", "-F", "-L", "theirs", &disk.path()]);
@@ -426,6 +448,7 @@ fn a_file_system_that_somebody_made_since_is_neither_wiped_nor_taken() {
 #[test]
 fn our_own_file_system_is_recognised_when_the_ledger_is_lost() {
     needs_root!();
+    let _alone = alone();
     let disk = TestDisk::new("own");
     run_victim(&disk);
     fs::remove_dir_all(disk.folder.path().join("state/ledger")).unwrap();
