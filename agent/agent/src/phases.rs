@@ -146,7 +146,7 @@ impl Bench<'_, '_> {
         }
         let settings = &self.spec.stack.settings;
         if needs_device && !settings.is_empty() {
-            self.script.add("settings", shell_of_settings(settings));
+            self.script.settings("settings", settings);
         } else if !settings.is_empty() {
             self.channel.send(built("settings", Facts::from([("not applied".to_string(), json!(NO_QUEUE))])));
         }
@@ -345,7 +345,7 @@ impl Bench<'_, '_> {
         }
         match self.stack.set(settings) {
             Ok(facts) => {
-                self.script.add(name, shell_of_settings(settings));
+                self.script.settings(name, settings);
                 Done::facts(facts)
             }
             Err(failure) => failure.into(),
@@ -587,27 +587,4 @@ fn threads_of(workload: &Workload) -> u32 {
 fn last_line(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(str::to_string)
-}
-
-fn shell_of_settings(settings: &Settings) -> String {
-    let queue = "/sys/class/block/$(basename \"$DEV\")/queue";
-    let mut commands = Vec::new();
-    if let Some(bytes) = settings.read_ahead {
-        // A file system may have a backing-device info of its own, named by itself and the newest such.
-        commands.push(format!(
-            "bdi=/sys/class/bdi/$(mountpoint -qd \"$MNT\" || lsblk -no MAJ:MIN \"$DEV\" | tr -d ' '); \
-             [ -e \"$bdi\" ] || bdi=$(ls -td /sys/class/bdi/*-[0-9]* | head -n 1)\n\
-             echo {} > \"$bdi\"/read_ahead_kb",
-            bytes.0 / 1024
-        ));
-    }
-    if let Some(scheduler) = &settings.scheduler {
-        commands.push(format!("echo {scheduler} > {queue}/scheduler"));
-    }
-    if let Some(mode) = settings.write_cache {
-        let mode =
-            serde_json::to_value(mode).ok().and_then(|v| v.as_str().map(str::to_string)).unwrap_or_default();
-        commands.push(format!("echo {mode} > {queue}/write_cache"));
-    }
-    commands.join("\n")
 }

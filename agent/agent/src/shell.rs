@@ -6,6 +6,7 @@
 
 use fsdyno_filesystems::{CommandLine, MountPlan, quote};
 use fsdyno_spec::event::Step;
+use fsdyno_spec::trial::{Settings, WriteCache};
 use fsdyno_spec::units::Bytes;
 use fsdyno_spec::workload::{
     Dataset, Order, Random, RandomOp, Stream, StreamOp, SyncPolicy, Tree, TreeOp, Workload,
@@ -37,8 +38,7 @@ impl Script {
                 "IMG=$(mktemp \"${{TMPDIR:-/var/tmp}}/fsdyno-by-hand.XXXXXX\"); MNT=$(mktemp -d)\n{fill}\
                  truncate -s {} \"$IMG\"\n\
                  DEV=$(losetup --find --show --direct-io=on --sector-size {} \"$IMG\")\n\
-                 trap 'umount \"$MNT\" 2>/dev/null || :; losetup -d \"$DEV\"; rm -f \"$IMG\"; rmdir \"$MNT\"' EXIT\n\
-                 echo 0 > /sys/class/block/$(basename \"$DEV\")/queue/discard_max_bytes",
+                 RESTORE=; trap 'umount \"$MNT\" 2>/dev/null || :; eval \"$RESTORE\"; losetup -d \"$DEV\"; rm -f \"$IMG\"; rmdir \"$MNT\"' EXIT",
                 size.0, block.0
             ),
         );
@@ -54,7 +54,7 @@ impl Script {
                  [ \"${{FSDYNO_DESTROY:-}}\" = \"$DEV\" ] || \
                  {{ echo \"all data on $DEV is lost: set FSDYNO_DESTROY=$DEV if you mean it\" >&2; exit 6; }}\n\
                  if blkid -p \"$DEV\"; then echo \"$DEV is not blank\" >&2; exit 6; fi\n\
-                 trap 'umount \"$MNT\" 2>/dev/null || :; rmdir \"$MNT\"' EXIT"
+                 RESTORE=; trap 'umount \"$MNT\" 2>/dev/null || :; eval \"$RESTORE\"; rmdir \"$MNT\"' EXIT"
             ),
         );
     }
@@ -88,6 +88,41 @@ impl Script {
         }
         let line = plan.shell(target).replace(source, "\"$DEV\"").replace(target, "\"$MNT\"");
         self.add(phase, format!("time {line}"));
+    }
+
+    /// Kernel settings. A loop device keeps them when it is let go, so the script puts them back.
+    pub fn settings(&mut self, phase: &str, settings: &Settings) {
+        let mut lines = vec![
+            "queue=/sys/class/block/$(basename \"$DEV\")/queue; ahead=$(cat $queue/read_ahead_kb)"
+                .to_string(),
+        ];
+        let mut put = |attribute: &str, old: &str, value: &str| {
+            lines.push(format!("RESTORE=\"$RESTORE echo '$({old} {attribute})' > {attribute};\""));
+            lines.push(format!("echo {value} > {attribute}"));
+        };
+        if let Some(scheduler) = &settings.scheduler {
+            put("$queue/scheduler", "sed 's/.*\\[\\(.*\\)\\].*/\\1/'", &quote(scheduler));
+        }
+        if let Some(mode) = settings.write_cache {
+            let mode = match mode {
+                WriteCache::WriteBack => "write back",
+                WriteCache::WriteThrough => "write through",
+            };
+            put("$queue/write_cache", "cat", mode);
+        }
+        if let Some(bytes) = settings.read_ahead {
+            lines.push(format!("echo {} > $queue/read_ahead_kb", bytes.0 / 1024));
+            // A file system may have a backing-device info of its own, the newest that is named by itself.
+            lines.push(format!(
+                "bdi=/sys/class/bdi/$(mountpoint -qd \"$MNT\" || :); \
+                 [ -e \"$bdi/read_ahead_kb\" ] || bdi=$(ls -td /sys/class/bdi/*-[0-9]* 2>/dev/null | head -n 1)\n\
+                 if mountpoint -q \"$MNT\" && [ -n \"$bdi\" ]; then echo {} > \"$bdi\"/read_ahead_kb; fi",
+                bytes.0 / 1024
+            ));
+        }
+        // Last: the kernel computes it anew when another setting changes.
+        lines.push("RESTORE=\"$RESTORE echo $ahead > $queue/read_ahead_kb;\"".to_string());
+        self.add(phase, lines.join("\n"));
     }
 
     /// A workload, in plain shell.
