@@ -308,7 +308,8 @@ fn undo_process(pid: u32, start: u64) -> Fate {
 
 /// A descriptor of a process: it never becomes another's, as a number does.
 fn handle(pid: u32) -> Option<OwnedFd> {
-    pidfd_open(Pid::from_raw(pid as i32)?, PidfdFlags::empty()).ok()
+    let pid = i32::try_from(pid).ok().filter(|&pid| pid > 0)?;
+    pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
 }
 
 /// Living processes in a group, without its leader.
