@@ -498,10 +498,9 @@ impl<'rig> TrialStack<'rig> {
                 let _ = ledger.record(&Entry::Process { pid, start });
             }
         });
-        if self.mounted.is_none() {
-            self.hold_disk()?;
-        }
-        output
+        let held = if self.mounted.is_none() { self.hold_disk() } else { Ok(()) };
+        // What the tool did comes first: a disk that cannot be held again may be its doing.
+        output.and_then(|output| held.map(|()| output))
     }
 
     /// Takes everything down that stands, in reverse order, as far as it goes. The failures, a
