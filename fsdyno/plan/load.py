@@ -17,6 +17,7 @@ from fsdyno.plan.locate import Position, positions
 from fsdyno.plan.matrix import Axes, product
 from fsdyno.plan.model import Plan
 from fsdyno.plan.problems import Path, PlanError, Problem, unknown
+from fsdyno.plan.sound import assert_sound
 from fsdyno.units import quote
 
 DEFAULT_ROUNDS = 6  # the fewest for a verdict, see docs/method.md
@@ -55,6 +56,7 @@ def read(
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         return None, [_syntax(str(error), text)]
+    assert_sound(schema)
     plan, problems = _read(document, text, origin, schema, describe)
     where = positions(text)
     located = [_locate(problem, where) for problem in problems]

@@ -39,7 +39,7 @@ _RANGES = {
     "int64": (-(2**63), 2**63 - 1),
     "int32": (-(2**31), 2**31 - 1),
 }
-_NAMES = {
+NAMES = {
     "object": "a table",
     "array": "a list",
     "string": "a string",
@@ -209,10 +209,10 @@ class Walker:
         if "integer" in types or "number" in types:
             return self._number(value, schema, path, whole="integer" in types)
         if "boolean" in types and not isinstance(value, bool):
-            return self._wrong(value, _NAMES["boolean"], path)
+            return self._wrong(value, NAMES["boolean"], path)
         if "string" in types:
             if not isinstance(value, str):
-                return self._wrong(value, _NAMES["string"], path)
+                return self._wrong(value, NAMES["string"], path)
             if len(value) < schema.get("minLength", 0):
                 self._add(path, "value", "is empty" if not value else f"{quote(value)} is too short")
             pattern = schema.get("pattern")
@@ -224,7 +224,7 @@ class Walker:
 
     def _object(self, value: Any, schema: Schema, path: Path, owner: str | None = None) -> Any:
         if not isinstance(value, Mapping):
-            return self._wrong(value, _NAMES["object"], path)
+            return self._wrong(value, NAMES["object"], path)
         properties: Mapping[str, Schema] = schema.get("properties", {})
         extra = schema.get("additionalProperties", True)
         kinds: Sequence[str] = schema.get("x-exactly-one", ())
@@ -264,7 +264,7 @@ class Walker:
 
     def _array(self, value: Any, schema: Schema, path: Path) -> Any:
         if not isinstance(value, list):
-            return self._wrong(value, _NAMES["array"], path)
+            return self._wrong(value, NAMES["array"], path)
         least = schema.get("minItems", 0)
         if len(value) < least:
             self._add(path, "value", f"needs at least {least} element{'s' if least != 1 else ''}")
@@ -321,10 +321,10 @@ class Walker:
             words = [w for b in inner for w in words_of(b)]
             tags = [t for t in map(tag_of, inner) if t is not None]
             if tags or "x-select" in schema:
-                return f"a table with one of: {', '.join(tags)}" if tags else _NAMES["object"]
+                return f"a table with one of: {', '.join(tags)}" if tags else NAMES["object"]
         if words:
             return "one of: " + (self._choices(schema) or ", ".join(str(w) for w in words))
-        return " or ".join(_NAMES[t] for t in types_of(schema) if t != "null")
+        return " or ".join(NAMES[t] for t in types_of(schema) if t != "null")
 
     def _wrong(self, value: Any, expected: str, path: Path) -> Any:
         self._add(path, "value", f"expected {expected}, not {_describe(value)}")

@@ -14,8 +14,9 @@ from fsdyno.errors import Exit
 from fsdyno.store import Store
 from tests.cli.fixtures import PLAN, ROOT, Fsdyno, real_agent
 
-SEEDS = {"survey": range(6), "describe": range(3), "run": range(15)}
+SEEDS = {"schema": range(6), "survey": range(6), "describe": range(3), "run": range(15)}
 MAY_BE = {
+    "schema": {Exit.OK, Exit.AGENT, Exit.PLAN},
     "survey": {Exit.OK, Exit.AGENT, Exit.CANNOT},  # it may say, in the right form, that nothing works
     "describe": {Exit.OK, Exit.AGENT, Exit.PLAN},
     "run": {Exit.OK, Exit.INCOMPLETE, Exit.AGENT, Exit.TEARDOWN},

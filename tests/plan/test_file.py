@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,12 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     assert "is not UTF-8 text (byte 6)" in str(error_of(path))
 
 
-def test_an_empty_file(tmp_path: Path) -> None:
+def test_an_empty_file(tmp_path: Path, schema: dict[str, Any], describe: dict[str, Any]) -> None:
     path = tmp_path / "empty.toml"
     path.touch()
-    assert str(error_of(path)).splitlines() == [
+    with pytest.raises(UserError) as caught:
+        load(path, schema=schema, describe=describe)
+    assert str(caught.value).splitlines() == [
         f'{path}: missing key "question": what should the numbers answer?',
         f'{path}: missing table "[trial]": the stack and the phases to run on it',
     ]
