@@ -9,12 +9,13 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from fsdyno import __version__
+from fsdyno import __version__, interrupt, printing
 from fsdyno.errors import Exit, UserError
+from fsdyno.printing import echo
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -144,7 +145,7 @@ def report(
     if html:
         _write(html, exporter.text(found))
     elif form:
-        click.echo(exporter.text(found), nl=False)
+        echo(exporter.text(found), end="")
     else:
         _print_report(found, detail=bool(phase or metric))
 
@@ -161,7 +162,7 @@ def show(store: Path, trial: str, form: str | None, output: bool) -> None:
 
     with _open(store) as opened:
         if form == "shell":
-            click.echo(shown.shell(opened, trial), nl=False)
+            echo(shown.shell(opened, trial), end="")
         elif form == "json":
             _print_json(shown.data(opened, trial))
         else:
@@ -193,7 +194,7 @@ def clean(state: Path | None, work: Path | None, as_json: bool) -> None:
     else:
         for word, texts in (("undone", done["undone"]), ("left alone", done["left"])):
             for text in texts:
-                click.echo(f"{word}: {text}")
+                echo(f"{word}: {text}")
         if done["live"]:
             click.echo(f"{done['live']} agent(s) at work were left alone")
         if not any((done["undone"], done["left"], done["failed"], done["live"])):
@@ -249,8 +250,6 @@ def _campaign(
     **options: Any,
 ) -> None:
     """Runs a plan, prints the answer, and ends with the campaign's exit code."""
-    from rich.console import Console
-
     from fsdyno.campaign import Options, run_campaign
     from fsdyno.campaign.abilities import in_directory
     from fsdyno.campaign.screen import choose, farewell
@@ -264,7 +263,7 @@ def _campaign(
             where="--resume",
             advice="leave out --rounds and --seed",
         )
-    screen = choose(Console(stderr=True), quiet=quiet)
+    screen = choose(printing.console(stderr=True), quiet=quiet)
     rig = _rig(state, work, privileged=not all(in_directory(cell) for cell in plan.cells))
     describe = rig.describe()
     with ExitStack() as held:
@@ -278,9 +277,13 @@ def _campaign(
         )
     with _open(store) as opened:
         if opened.complete_rounds(outcome.campaign):
-            _print_report(build(opened, outcome.campaign))
+            found = build(opened, outcome.campaign)
+            try:
+                _print_report(found)
+            except printing.ReaderLeft:  # the campaign's own exit code tells more
+                printing.drop_stdout()
     for line in farewell(outcome, plan.path, store):
-        click.echo(line, err=True)
+        echo(line, err=True)
     if outcome.exit:
         raise SystemExit(int(outcome.exit))
 
@@ -311,9 +314,7 @@ def _open(path: Path) -> Store:
 
 
 def _console() -> Console:
-    from rich.console import Console
-
-    return Console(highlight=False)
+    return printing.console(highlight=False)
 
 
 def _print(renderable: Any) -> None:
@@ -336,13 +337,13 @@ def _write(path: Path, text: str) -> None:
             where=str(path),
             advice="name a file in a folder that you may write",
         ) from None
-    click.echo(f"wrote {path}", err=True)
+    echo(f"wrote {path}", err=True)
 
 
 def _print_json(value: Any) -> None:
     import json
 
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _when(seconds: float) -> str:
@@ -351,32 +352,47 @@ def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
+def _fail(error: UserError) -> NoReturn:
+    echo(f"fsdyno: {error}", err=True)
+    sys.exit(int(error.code))
+
+
 def main() -> None:
     """The entry point: every known error becomes a message and an exit code, never a traceback."""
+    import io
     import os
 
+    interrupt.install()
     try:
+        printing.prepare()
         code = cli.main(standalone_mode=False)
         sys.stdout.flush()
     except UserError as error:
-        click.echo(f"fsdyno: {error}", err=True)
-        sys.exit(int(error.code))
+        _fail(error)
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(file=said)
+        echo(said.getvalue(), err=True, end="")
         sys.exit(int(Exit.USAGE))
     except (KeyboardInterrupt, click.Abort):
-        click.echo("fsdyno: interrupted before the first trial; nothing was begun", err=True)
+        echo("fsdyno: interrupted before the first trial; nothing was begun", err=True)
         sys.exit(int(Exit.INTERRUPTED))
-    except BrokenPipeError:
-        # Whoever read the output has gone; say nothing more, also not at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (printing.ReaderLeft, BrokenPipeError):
+        # Whoever read the output has seen enough; say nothing more, also not at exit.
+        printing.drop_stdout()
         sys.exit(int(Exit.OK))
     except Exception as error:
+        unwritten = printing.lost(error) if isinstance(error, OSError) else None
+        if unwritten:
+            printing.drop_stdout()
+            _fail(unwritten)
         if os.environ.get("FSDYNO_TRACE"):
             raise
-        click.echo(f"fsdyno: this is a defect of fsdyno: {type(error).__name__}: {error}", err=True)
-        click.echo("  see where with FSDYNO_TRACE=1, and please report it", err=True)
+        echo(f"fsdyno: this is a defect of fsdyno: {type(error).__name__}: {error}", err=True)
+        echo("  see where with FSDYNO_TRACE=1, and please report it", err=True)
         sys.exit(int(Exit.INTERNAL))
+    finally:
+        interrupt.ignore()
     sys.exit(code if isinstance(code, int) else 0)
 
 

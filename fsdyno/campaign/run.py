@@ -66,16 +66,18 @@ def run_campaign(
     """Runs a plan to its end, or to where it had to stop.
 
     `open_store` is called once the agent is ready: what never begins leaves no file. The caller closes it.
-    Raises `UserError` if nothing could be begun, or if the agent refuses to go on; whatever was
-    measured until then is in the store.
+    Raises `KeyboardInterrupt` if it was stopped before it began; `UserError` if nothing could be begun, or
+    if the agent refuses to go on. Whatever was measured until then is in the store.
     """
     survey = rig.survey()
     left_out = unsupported(plan, survey)
     check_space(plan, left_out, survey)
-    with Stop(progress.say) as stop:
+    with Stop() as stop:
         session = rig.run(options.destroy)
         campaign = None
         try:
+            if stop.asked:
+                raise KeyboardInterrupt  # nothing was begun, so there is nothing to resume
             stop.watch(session)
             campaign = _Campaign.begin(plan, open_store(), options, session, survey, describe, left_out)
             progress.begin(campaign.header(session.cleaned))

@@ -6,27 +6,29 @@ The first signal cancels the trial. The second kills the agent; what it leaves i
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+from fsdyno.interrupt import tell
 from fsdyno.rig import RunSession
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stop:
-    """While entered, signals ask to stop instead of ending the program."""
+    """While entered, signals ask to stop instead of ending the program. Entered before an agent is
+    started, and left when everything is undone."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self) -> None:
         self._session: RunSession | None = None
         self._before: dict[int, Any] = {}
         self.asked = 0
 
     def watch(self, session: RunSession) -> None:
-        """The session to cancel from now on."""
+        """The session to cancel from now on; at once if it was asked for while the agent started."""
         self._session = session
+        if self.asked:
+            session.cancel()
 
     def __enter__(self) -> Stop:
         for number in SIGNALS:
@@ -42,9 +44,7 @@ class Stop:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.asked += 1
         if self.asked == 1:
-            self._tell(
-                "stopping: the running trial is cancelled and its stack taken down; once more to hurry"
-            )
+            tell("stopping: the running trial is cancelled and its stack taken down; once more to hurry")
             if self._session:
                 self._session.cancel()
         elif self._session:

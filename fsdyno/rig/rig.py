@@ -118,7 +118,12 @@ class Rig:
         argv = self.argv(verb)
         try:
             done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=VERB_LIMIT, check=False
+                argv,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=VERB_LIMIT,
+                check=False,
+                start_new_session=True,  # the terminal's Ctrl-C must not cut short what it undoes
             )
         except OSError as error:
             raise UserError(

@@ -77,6 +77,7 @@ class RunSession:
         self._lines: queue.SimpleQueue[bytes | type[_Closed] | type[_Cancel]] = queue.SimpleQueue()
         self._stderr: deque[str] = deque(maxlen=20)
         self.alive = True
+        self._aborted = False
         try:
             # A session of its own, so that the terminal's Ctrl-C does not reach the agent.
             self._process = subprocess.Popen(
@@ -118,6 +119,8 @@ class RunSession:
             return self._follow(trial_id, timeout, events, on_event)
         except Violation as violation:
             self.kill()
+            if self._aborted:
+                return TrialReply("cancelled", events, {"message": "stopped at once: the agent was killed"})
             return TrialReply("lost", events, {"message": str(violation), "advice": self._last_words()})
         except BaseException:
             self.kill()
@@ -129,6 +132,9 @@ class RunSession:
 
     def abort(self) -> None:
         """Kills the agent without waiting; who waits for it notices. Safe in a signal handler."""
+        self._aborted = True
+        if self._process.returncode is not None:
+            return  # its number may be another process's by now
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -233,7 +233,7 @@ def test_a_second_ctrl_c_kills_the_agent_and_is_still_safe(tmp_path: Path, store
     rig = bench.rig(tmp_path, "--pace", "30")
     outcome = run(bench.plan(), rig, store, interrupt_in(trial=1, times=2))
     assert (outcome.status, outcome.exit) == ("interrupted", Exit.INTERRUPTED)
-    assert outcome.counts == {"lost": 1}
+    assert outcome.counts == {"cancelled": 1}
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "Ctrl-C is Ctrl-C again"
 
 
