@@ -58,7 +58,7 @@ def run_options(command: Command) -> Command:
         click.option("--quiet", "-q", is_flag=True, help="Print the result only."),
         click.option("--name", help="Name of the campaign (default: the plan's)."),
         click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of order and data."),
-        click.option("--rounds", type=click.IntRange(1), help="Number of rounds instead of the plan's."),
+        click.option("--rounds", type=click.IntRange(1, 100_000), help="Number of rounds instead of the plan's."),
         folder_options,
         store_option,
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -18,9 +19,12 @@ from fsdyno.plan.matrix import Axes, product
 from fsdyno.plan.model import Plan
 from fsdyno.plan.problems import Path, PlanError, Problem, unknown
 from fsdyno.plan.sound import assert_sound
+from fsdyno.plan.values import strange, too_deep
 from fsdyno.units import quote
 
 DEFAULT_ROUNDS = 6  # the fewest for a verdict, see docs/method.md
+MOST_ROUNDS = 100_000
+MOST_COMBINATIONS = 10_000  # cells × points
 _KEYS = ["question", "rounds", "seed", "place", "trial", "matrix", "exclude", "sweep", "reference"]
 
 
@@ -28,7 +32,7 @@ def load(path: str | FilePath, *, schema: dict[str, Any], describe: dict[str, An
     """The plan in a file. `schema` is the agent's trial schema, `describe` its tables."""
     file = FilePath(path)
     try:
-        text = file.read_bytes().decode("utf-8")
+        text = file.read_bytes().decode("utf-8-sig")  # with or without a byte order mark
     except OSError as error:
         reason = error.strerror or str(error)
         advice = "name a plan file; ready ones are in the folder plans/"
@@ -54,11 +58,18 @@ def read(
     """As `parse`, but hands back the problems, and what the plan comes to without the wrong keys."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        where = positions(text)
+    except ValueError as error:  # also for a number with thousands of digits
         return None, [_syntax(str(error), text)]
+    except RecursionError:
+        return None, [too_deep(text)]
     assert_sound(schema)
-    plan, problems = _read(document, text, origin, schema, describe)
-    where = positions(text)
+    try:
+        plan, problems = None, list(strange(document))
+        if not problems:
+            plan, problems = _read(document, text, origin, schema, describe)
+    except RecursionError:
+        return None, [too_deep(text)]
     located = [_locate(problem, where) for problem in problems]
     return plan, sorted(located, key=lambda p: (p.line, p.column))
 
@@ -79,6 +90,8 @@ def _read(
     rounds = _scalar(document, "rounds", int, DEFAULT_ROUNDS, problems)
     if rounds < 1:
         problems.append(Problem(("rounds",), "value", f"{rounds} is too small; at least 1, for a verdict 6"))
+    if rounds > MOST_ROUNDS:
+        problems.append(Problem(("rounds",), "value", f"{rounds} is too large; at most {MOST_ROUNDS}"))
     seed = _scalar(document, "seed", int, None, problems)
     if seed is not None and not 0 <= seed < 2**63:
         problems.append(Problem(("seed",), "value", "expected a whole number from 0 to 2^63 - 1"))
@@ -89,6 +102,11 @@ def _read(
     axes = Axes("matrix", problems).read(document["matrix"]) if "matrix" in document else ()
     given = document.get("sweep", {})
     sweep = Axes("sweep", problems).read(given, reserved=("repeat",)) if "sweep" in document else ()
+    count = math.prod(len(axis.values) for axis in (*axes, *sweep))
+    if count > MOST_COMBINATIONS:
+        text_ = f"makes {count} cells and points; at most {MOST_COMBINATIONS}, or nobody sees them all"
+        problems.append(Problem(("matrix" if axes else "sweep",), "structure", text_))
+        return None, problems
     repeat = given.get("repeat") if isinstance(given, Mapping) else None
     exclusion = Exclusion(document.get("exclude", []), axes, sweep, problems)
     combinations = exclusion.of(axes, product(axes), "cell")

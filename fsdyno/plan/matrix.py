@@ -14,6 +14,9 @@ from fsdyno.plan.model import Axis, Value
 from fsdyno.plan.problems import Path, Problem
 from fsdyno.units import quote
 
+MOST_VALUES = 1000
+"""Values of one axis."""
+
 
 class Axes:
     """Reads the axes of one table of the plan."""
@@ -48,6 +51,9 @@ class Axes:
             return None
         if not given:
             self.note(path, "has no values: write at least one, or leave the axis out")
+            return None
+        if len(given) > MOST_VALUES:
+            self.note(path, f"has {len(given)} values; at most {MOST_VALUES}")
             return None
         values = []
         for index, one in enumerate(given):

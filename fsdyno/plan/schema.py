@@ -276,7 +276,7 @@ class Walker:
         if isinstance(value, str) and form in ("bytes", "seconds"):
             try:
                 value = parse_bytes(value) if form == "bytes" else parse_seconds(value)
-            except ValueError as wrong:
+            except (ValueError, OverflowError) as wrong:
                 self._add(path, "value", str(wrong))
                 return 0
         usable = isinstance(value, int | float) and not isinstance(value, bool)
