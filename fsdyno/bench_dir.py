@@ -69,6 +69,13 @@ def plan_text(directory: Path) -> str:
             advice="name an existing directory; fsdyno works in a folder that it makes there",
         )
     absolute = str(directory.resolve())
+    if any(Path(absolute).is_relative_to(kernel) for kernel in ("/proc", "/sys")):
+        raise UserError(
+            "is no place for files: what the kernel shows there is not stored anywhere",
+            code=Exit.CANNOT,
+            where=absolute,
+            advice="name a directory on a disk",
+        )
     return _PLAN.format(
         question=json.dumps(f"How fast is {absolute} with small files, streams and random reads?"),
         rounds=ROUNDS,

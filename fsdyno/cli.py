@@ -6,7 +6,7 @@ Everything heavy is imported inside the command that needs it, so that `fsdyno -
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -58,7 +58,9 @@ def run_options(command: Command) -> Command:
         click.option("--quiet", "-q", is_flag=True, help="Print the result only."),
         click.option("--name", help="Name of the campaign (default: the plan's)."),
         click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Seed of order and data."),
-        click.option("--rounds", type=click.IntRange(1, 100_000), help="Number of rounds instead of the plan's."),
+        click.option(
+            "--rounds", type=click.IntRange(1, 100_000), help="Number of rounds instead of the plan's."
+        ),
         folder_options,
         store_option,
     ):
@@ -91,15 +93,17 @@ def run(plan: Path, state: Path | None, work: Path | None, **options: Any) -> No
 
 
 @cli.command()
-@click.argument("directory", type=click.Path(path_type=Path))
+@click.argument("directory")
 @run_options
-def bench(directory: Path, state: Path | None, work: Path | None, **options: Any) -> None:
+def bench(directory: str, state: Path | None, work: Path | None, **options: Any) -> None:
     """Measure an existing directory as it is: no root, no mkfs."""
     from fsdyno import bench_dir
     from fsdyno.plan import parse
 
+    if not directory:
+        raise UserError("is empty", code=Exit.USAGE, where="DIRECTORY", advice="name a directory")
     schema, describe = _waist()
-    plan = parse(bench_dir.plan_text(directory), "bench", schema=schema, describe=describe)
+    plan = parse(bench_dir.plan_text(Path(directory)), "bench", schema=schema, describe=describe)
     _campaign(plan, state, work, destroy=(), resume=None, **options)
 
 
@@ -263,6 +267,7 @@ def _campaign(
             where="--resume",
             advice="leave out --rounds and --seed",
         )
+    _assert_planned(plan, options["destroy"])
     screen = choose(printing.console(stderr=True), quiet=quiet)
     rig = _rig(state, work, privileged=not all(in_directory(cell) for cell in plan.cells))
     describe = rig.describe()
@@ -286,6 +291,22 @@ def _campaign(
         echo(line, err=True)
     if outcome.exit:
         raise SystemExit(int(outcome.exit))
+
+
+def _assert_planned(plan: Plan, destroy: Sequence[str]) -> None:
+    """A disk that may be overwritten and that the plan does not use is a slip somewhere."""
+    devices = [d for cell in plan.cells for d in cell.spec["stack"].get("devices", [])]
+    named = {d["disk"]["path"] for d in devices if "disk" in d}
+    for path in destroy:
+        if path not in named:
+            raise UserError(
+                f"the plan names no disk {path!r}",
+                code=Exit.UNSAFE,
+                where="--destroy",
+                advice=f"its disks: {', '.join(sorted(named))}"
+                if named
+                else "it uses no disk; leave this out",
+            )
 
 
 def _load(path: Path) -> Plan:

@@ -138,6 +138,14 @@ class Rig:
             answer = json.loads(done.stdout)
         except ValueError:
             answer = None
+        if not isinstance(answer, dict) and (verb == "schema" or done.returncode == 0):
+            raise UserError(
+                f"this is not a fsdyno agent: to `{verb}` it gave no answer (exit {done.returncode})"
+                + (f": {said.splitlines()[-1]}" if said else ""),
+                code=Exit.AGENT,
+                where=argv[len(self._sudo)],
+                advice="let FSDYNO_AGENT name the agent's binary, or unset it; `make agent` builds it",
+            )
         if not isinstance(answer, dict) or (must_succeed and done.returncode != 0):
             raise UserError(
                 f"`{verb}` of the agent failed (exit {done.returncode})",

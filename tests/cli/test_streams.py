@@ -114,3 +114,20 @@ def test_text_of_a_plan_commands_no_terminal(measured: Path, command: str) -> No
 
 def test_what_a_terminal_obeys_is_shown() -> None:
     assert visible("a\x1b[1m\u202eb\tc\nü") == "a\\x1b[1m\\u202eb\tc\nü"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("FSDYNO_AGENT=/bin/true $FSDYNO env", Exit.AGENT, "not a fsdyno agent"),
+        ("FSDYNO_AGENT=/bin/cat $FSDYNO plan show plan.toml", Exit.AGENT, "not a fsdyno agent"),
+        ("$FSDYNO bench ''", Exit.USAGE, "DIRECTORY"),
+        ("$FSDYNO bench /proc", Exit.CANNOT, "no place for files"),
+        ("$FSDYNO bench /sys/kernel", Exit.CANNOT, "no place for files"),
+        ("$FSDYNO run plan.toml --destroy /dev/disk/by-id/x", Exit.UNSAFE, "/dev/disk/by-id/x"),
+    ],
+)
+def test_slips_are_named(tmp_path: Path, line: str, code: Exit, said: str) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN)
+    done = shell(tmp_path, line)
+    assert done.returncode == code and said in done.stderr, done.stderr
