@@ -407,7 +407,9 @@ impl Bench<'_, '_> {
                 let verdict = filesystem.exit_meaning(role, code);
                 (verdict.ok, verdict.meaning.to_string())
             }
-            None => (false, "ended by a signal".to_string()),
+            None => {
+                (false, output.signal.map_or("ended by a signal".into(), |s| format!("ended by signal {s}")))
+            }
         };
         let outcome = (!ok).then(|| {
             let last = last_line(&output.stderr).or_else(|| last_line(&output.stdout)).unwrap_or_default();

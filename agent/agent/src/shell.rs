@@ -35,7 +35,7 @@ impl Script {
         self.add(
             "device",
             format!(
-                "IMG=$(mktemp \"${{TMPDIR:-/var/tmp}}/fsdyno-by-hand.XXXXXX\"); MNT=$(mktemp -d)\n{fill}\
+                "IMG=$(mktemp -p \"${{TMPDIR:-/var/tmp}}\" --suffix=.fsdyno-by-hand); MNT=$(mktemp -d)\n{fill}\
                  truncate -s {} \"$IMG\"\n\
                  DEV=$(losetup --find --show --direct-io=on --sector-size {} \"$IMG\")\n\
                  RESTORE=; trap 'umount \"$MNT\" 2>/dev/null || :; eval \"$RESTORE\"; losetup -d \"$DEV\"; rm -f \"$IMG\"; rmdir \"$MNT\"' EXIT",

@@ -12,21 +12,6 @@ const SECTOR: u64 = 512;
 /// Largest record: what fits several times into the memory of a small guest.
 const LARGEST_RECORD: u64 = 1 << 30;
 
-/// Space that file systems of today take per file and directory beside the data: an inode and a
-/// name, with room.
-const PER_INODE: u64 = 1024;
-
-/// Files take whole blocks of this size on most file systems.
-const BLOCK: u64 = 4096;
-
-/// Space that a dataset takes, about: sizes rounded up to blocks, and 1 KiB for each inode.
-#[must_use]
-pub fn bytes_needed(dataset: &Dataset) -> Bytes {
-    let size = dataset.size.0.div_ceil(BLOCK).saturating_mul(BLOCK);
-    let inodes = dataset.files.saturating_add(Layout::of(dataset).directories);
-    Bytes(dataset.files.saturating_mul(size).saturating_add(inodes.saturating_mul(PER_INODE)))
-}
-
 /// Whether a workload can run on a dataset.
 ///
 /// # Errors

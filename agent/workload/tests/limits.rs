@@ -4,7 +4,7 @@ mod support;
 
 use fsdyno_spec::units::{Bytes, Seconds};
 use fsdyno_spec::workload::{Dataset, Random, RandomOp, StreamOp, TreeOp, Workload};
-use fsdyno_workload::{bytes_needed, validate};
+use fsdyno_workload::validate;
 use support::{random, random_for, stream, tree};
 
 fn dataset(files: u64, size: u64, files_per_directory: u64) -> Dataset {
@@ -69,11 +69,4 @@ fn what_can_be_is_not_refused() {
     ] {
         assert_eq!(validate(&load, &good), Ok(()));
     }
-}
-
-#[test]
-fn needed_space_counts_blocks_and_inodes_and_never_overflows() {
-    assert_eq!(bytes_needed(&dataset(1, 4096, 1)), Bytes(4096 + 2 * 1024));
-    assert_eq!(bytes_needed(&dataset(10, 1, 5)), Bytes(10 * 4096 + 12 * 1024));
-    assert_eq!(bytes_needed(&dataset(u64::MAX, u64::MAX, 1)), Bytes(u64::MAX));
 }
