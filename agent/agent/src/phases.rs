@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fsdyno_filesystems::{CommandLine, FileSystem, Options, Role};
+use fsdyno_filesystems::{CommandLine, FileSystem, Here, Options, Role, Target};
 use fsdyno_probe::clock::monotonic_ns;
 use fsdyno_probe::counters::{Delta, Snapshot};
 use fsdyno_probe::doubts::{self, Context};
@@ -189,6 +189,7 @@ impl Bench<'_, '_> {
             wall: wall.into(),
             cpu: delta.cpu,
             leaves: delta.leaves,
+            top: None,
             underneath: delta.underneath,
             host: delta.host,
             kernel_log: lines.iter().map(|l| format!("<{}>{}", l.level, l.text)).collect(),
@@ -238,6 +239,9 @@ impl Bench<'_, '_> {
                     .map_or_else(Done::from, |()| Done { wall: Some(self.stack.took()), ..Done::default() })
             }
             Action::Check(check) => self.check(name, check.mode, deadline),
+            Action::Fail(_) | Action::Add(_) | Action::Resync(_) | Action::Grow(_) => {
+                Done::not_applicable("there is no array")
+            }
         }
     }
 
@@ -255,7 +259,7 @@ impl Bench<'_, '_> {
         };
         // Over a file system that this trial has made itself, mkfs need not ask.
         let force = device.ours || !self.status.uuid.is_empty();
-        let tool = match filesystem.mkfs(options, &path, device.size, &uuid, force) {
+        let tool = match filesystem.mkfs(options, &Target::plain(&path, device.size, &uuid, force)) {
             Ok(tool) => tool,
             Err(reason) => return Done::not(Outcome::Failed, reason),
         };
@@ -269,7 +273,7 @@ impl Bench<'_, '_> {
             return Done::not_applicable("an existing directory is mounted already");
         };
         let device = self.stack.device().map(|d| d.path.to_string_lossy().into_owned()).unwrap_or_default();
-        let plan = filesystem.mount(options, &device, self.size_wanted());
+        let plan = filesystem.mount(options, &device, self.size_wanted(), &Here::default());
         self.script.mount(name, &plan, &device);
         let mounted = self.stack.mount(&plan);
         mounted.map_or_else(Done::from, |facts| Done { wall: Some(self.stack.took()), ..Done::facts(facts) })

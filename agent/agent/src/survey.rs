@@ -34,7 +34,17 @@ pub fn survey(state: &Path, work: &Path) -> Survey {
     let features = features(&host, &kernel);
     let places = places(&host, &features);
     let filesystems = TABLE.iter().map(|fs| filesystem(fs, &kernel, &places["native"], &tools)).collect();
-    Survey { protocol: PROTOCOL, filesystems, places, features, tools, folders: folders(state, work), host }
+    Survey {
+        protocol: PROTOCOL,
+        filesystems,
+        layers: Vec::new(),
+        kernels: Vec::new(),
+        places,
+        features,
+        tools,
+        folders: folders(state, work),
+        host,
+    }
 }
 
 /// The version line of a program of the distribution, by its name or path; none if it is missing,

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::argv::Argv;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Program};
+use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, Rule, extra_mkfs};
 use crate::verdict::{ToolVerdict, made};
@@ -24,13 +24,16 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
         mkfs: Program { name: "mkfs.btrfs", package: "btrfs-progs", version: &["-V"], exit: made },
         lists: &[],
         mkfs_arguments: arguments,
-        check: (
+        check: Ok((
             Program { name: "btrfs", package: "btrfs-progs", version: &["--version"], exit: checked },
             &["check", "--readonly"],
-        ),
+        )),
+        identity: Identity::Uuid,
+        geometry: None,
         superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
+    flushes: true,
     notes: &[
         "Metadata is kept twice (profile dup) on one device unless told otherwise, since btrfs-progs 5.15; the \
          profile found on the medium is recorded.",
@@ -70,6 +73,8 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
         EXTRA_MOUNT,
     ],
     refuse: |_| Ok(()),
+    unsupported: |_, _| None,
+    adjust_mount: |_, _, _| {},
     modules: &["btrfs"],
     driver,
     driver_hint: |config| config.has("CONFIG_BTRFS_FS").then(|| "btrfs".to_string()),

@@ -3,7 +3,7 @@
 use fsdyno_spec::units::Bytes;
 
 use crate::ext;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, KernelConfig};
+use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, KernelConfig};
 use crate::options::{EXTRA_MOUNT, NOATIME};
 
 pub(crate) static EXT2: FileSystem = FileSystem {
@@ -15,10 +15,13 @@ pub(crate) static EXT2: FileSystem = FileSystem {
         mkfs: ext::MKE2FS,
         lists: ext::LISTS,
         mkfs_arguments: |argv, options, uuid, force| ext::arguments(argv, "ext2", options, uuid, force),
-        check: (ext::E2FSCK, ext::CHECK),
+        check: Ok((ext::E2FSCK, ext::CHECK)),
+        identity: Identity::Uuid,
+        geometry: None,
         superblock: ext::superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
+    flushes: true,
     notes: &[ext::NOTE_DRIVER, ext::NOTE_LAZY],
     options: &[
         ext::BLOCK_SIZE,
@@ -34,6 +37,8 @@ pub(crate) static EXT2: FileSystem = FileSystem {
         EXTRA_MOUNT,
     ],
     refuse: ext::refuse,
+    unsupported: |_, _| None,
+    adjust_mount: |_, _, _| {},
     modules: &["ext2", "ext4"],
     driver: ext::driver,
     driver_hint,

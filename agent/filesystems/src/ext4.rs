@@ -3,7 +3,7 @@
 use fsdyno_spec::units::Bytes;
 
 use crate::ext;
-use crate::filesystem::{BarrierOff, Disk, FileSystem};
+use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity};
 use crate::options::{EXTRA_MOUNT, NOATIME};
 
 pub(crate) static EXT4: FileSystem = FileSystem {
@@ -16,10 +16,13 @@ pub(crate) static EXT4: FileSystem = FileSystem {
         mkfs: ext::MKE2FS,
         lists: ext::LISTS,
         mkfs_arguments: |argv, options, uuid, force| ext::arguments(argv, "ext4", options, uuid, force),
-        check: (ext::E2FSCK, ext::CHECK),
+        check: Ok((ext::E2FSCK, ext::CHECK)),
+        identity: Identity::Uuid,
+        geometry: None,
         superblock: ext::superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
+    flushes: true,
     notes: &[ext::NOTE_LAZY, ext::NOTE_JOURNAL],
     options: &[
         ext::BLOCK_SIZE,
@@ -38,6 +41,8 @@ pub(crate) static EXT4: FileSystem = FileSystem {
         EXTRA_MOUNT,
     ],
     refuse: ext::refuse,
+    unsupported: |_, _| None,
+    adjust_mount: |_, _, _| {},
     modules: &["ext4"],
     driver: ext::driver,
     driver_hint: ext::driver_hint,

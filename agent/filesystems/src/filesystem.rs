@@ -10,6 +10,7 @@ use fsdyno_spec::units::Bytes;
 use serde_json::Value;
 
 use crate::argv::Argv;
+use crate::geometry::Geometry;
 use crate::medium::{Medium, Superblock};
 use crate::options::{OptionRow, Options, Rule, spell};
 use crate::plan::{CommandLine, MountPlan};
@@ -29,12 +30,18 @@ pub struct FileSystem {
     pub disk: Option<Disk>,
     /// How barriers can be turned off; none if they cannot, or there are none.
     pub barrier_off: Option<BarrierOff>,
+    /// Whether it sends flushes at all; false: always without barriers, whatever is asked.
+    pub flushes: bool,
     /// What its rows should be read with.
     pub notes: &'static [&'static str],
     /// Options.
     pub options: &'static [OptionRow],
     /// Combinations that cannot be.
     pub refuse: fn(&Options) -> Result<(), Reason>,
+    /// What this kernel or these tools cannot do (any more), with the version and the alternative.
+    pub unsupported: fn(&Options, &Here) -> Option<Reason>,
+    /// Changes its mount from what the table says: a helper program, a daemon beside it.
+    pub adjust_mount: fn(&Options, &Here, &mut MountPlan),
     /// Modules that can serve it where the kernel does not have it built in.
     pub modules: &'static [&'static str],
     /// The driver that serves the mounted device, given `/sys/fs`.
@@ -54,10 +61,92 @@ pub struct Disk {
     pub lists: &'static [&'static str],
     /// Arguments of mkfs for a UUID that do not come from the table.
     pub mkfs_arguments: fn(&mut Argv, &Options, uuid: &str, force: bool),
-    /// Checks it without changing anything; arguments before the device.
-    pub check: (Program, &'static [&'static str]),
+    /// Checks it without changing anything; arguments before the device. Or why nothing can.
+    pub check: Result<(Program, &'static [&'static str]), &'static str>,
+    /// How a medium of ours is told from others.
+    pub identity: Identity,
+    /// How it is told the geometry of an array; none if it takes none.
+    pub geometry: Option<GeometryRule>,
     /// Reads what mkfs chose from the medium.
     pub superblock: fn(&mut dyn Medium) -> Result<Superblock, Reason>,
+}
+
+/// How a medium that our mkfs made is told from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// mkfs takes a UUID of 128 bits, and the superblock keeps it.
+    Uuid,
+    /// mkfs takes no UUID: as many characters of one as fit are its label, and
+    /// [`Superblock::uuid`] is that label. Such a medium cannot be proved ours on a real disk.
+    Label(usize),
+}
+
+/// How a file system is told the geometry of the array below it.
+#[derive(Clone, Copy, Debug)]
+pub struct GeometryRule {
+    /// Adds mkfs's arguments: a geometry, or none at all by force.
+    pub mkfs: fn(&mut Argv, Option<&Geometry>),
+    /// Facts of the superblock that it must show up in, for the same.
+    pub facts: fn(Option<&Geometry>, block_size: u64) -> Vec<(&'static str, u64)>,
+    /// Options of a remount that tell a mounted one a new geometry, or why it cannot be told.
+    pub tell: fn(&Geometry, block_size: u64) -> Result<Vec<(String, Option<String>)>, Reason>,
+}
+
+/// What kernel and tools are here, as far as file systems ask.
+#[derive(Clone, Debug, Default)]
+pub struct Here {
+    /// Kernel release.
+    pub release: String,
+    /// The kernel's build configuration; empty where it cannot be read.
+    pub config: KernelConfig,
+    /// Names of file systems that the kernel has, or loads on demand.
+    pub serves: std::collections::BTreeSet<String>,
+    /// Version lines of tools by name.
+    pub tools: std::collections::BTreeMap<String, String>,
+}
+
+impl Here {
+    /// Major and minor number of the kernel; zeros where unknown.
+    #[must_use]
+    pub fn kernel(&self) -> (u32, u32) {
+        let mut numbers = self.release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
+}
+
+/// What mkfs is to make a file system on.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    /// The device's node.
+    pub device: &'a str,
+    /// Its size.
+    pub size: Bytes,
+    /// The UUID chosen for it.
+    pub uuid: &'a str,
+    /// Write over what is there.
+    pub force: bool,
+    /// What to tell mkfs of the array below.
+    pub geometry: Told<'a>,
+}
+
+impl<'a> Target<'a> {
+    /// A device of which mkfs is told nothing but its name and the UUID.
+    #[must_use]
+    pub fn plain(device: &'a str, size: Bytes, uuid: &'a str, force: bool) -> Self {
+        Self { device, size, uuid, force, geometry: Told::Nothing }
+    }
+}
+
+/// What mkfs is told of the array below.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Told<'a> {
+    /// Nothing: it finds what it finds.
+    #[default]
+    Nothing,
+    /// That there is none, whatever the device says.
+    None,
+    /// This.
+    This(&'a Geometry),
 }
 
 /// A program of the distribution.
@@ -141,7 +230,8 @@ impl FileSystem {
     /// The programs that it needs, with what for.
     #[must_use]
     pub fn tools(&self) -> Vec<(Role, Program)> {
-        self.disk.iter().flat_map(|disk| [(Role::Mkfs, disk.mkfs), (Role::Check, disk.check.0)]).collect()
+        let checker = |disk: &Disk| disk.check.ok().map(|(program, _)| (Role::Check, program));
+        self.disk.iter().flat_map(|disk| [Some((Role::Mkfs, disk.mkfs)), checker(disk)]).flatten().collect()
     }
 
     /// The command that makes it. The UUID is chosen by the caller, so that the medium can be told as
@@ -149,15 +239,10 @@ impl FileSystem {
     ///
     /// # Errors
     /// If there is nothing to make, or the device is too small.
-    pub fn mkfs(
-        &self,
-        options: &Options,
-        device: &str,
-        size: Bytes,
-        uuid: &str,
-        force: bool,
-    ) -> Result<CommandLine, Reason> {
+    pub fn mkfs(&self, options: &Options, target: &Target<'_>) -> Result<CommandLine, Reason> {
         let disk = self.on_disk()?;
+        let Target { device, size, force, .. } = *target;
+        let uuid = self.identity_of(target.uuid);
         if size < disk.minimum_size {
             return Err(Reason::new(format!(
                 "{} needs a device of {} at least, this one has {size}",
@@ -182,12 +267,34 @@ impl FileSystem {
                 _ => {}
             }
         }
+        let told = match target.geometry {
+            Told::Nothing => None,
+            Told::None => Some(None),
+            Told::This(geometry) => Some(Some(geometry)),
+        };
+        match (told, disk.geometry) {
+            (Some(geometry), Some(rule)) => (rule.mkfs)(&mut argv, geometry),
+            (Some(_), None) => {
+                return Err(Reason::new(format!("{} cannot be told the geometry of an array", self.name))
+                    .advise("leave `geometry` out for it"));
+            }
+            (None, _) => {}
+        }
         Ok(argv.finish(device))
+    }
+
+    /// What of a chosen UUID the medium will carry.
+    #[must_use]
+    pub fn identity_of<'a>(&self, uuid: &'a str) -> &'a str {
+        match self.disk.as_ref().map(|disk| disk.identity) {
+            Some(Identity::Label(length)) => &uuid[..length.min(uuid.len())],
+            _ => uuid,
+        }
     }
 
     /// The mount of a device, or of memory of `size` where there is no device.
     #[must_use]
-    pub fn mount(&self, options: &Options, device: &str, size: Bytes) -> MountPlan {
+    pub fn mount(&self, options: &Options, device: &str, size: Bytes, here: &Here) -> MountPlan {
         let mut plan = MountPlan { fstype: self.fstype.to_string(), ..MountPlan::default() };
         if self.disk.is_some() {
             plan.source = device.to_string();
@@ -220,6 +327,7 @@ impl FileSystem {
                 _ => {}
             }
         }
+        (self.adjust_mount)(options, here, &mut plan);
         plan
     }
 
@@ -249,6 +357,7 @@ impl FileSystem {
         size: Bytes,
         superblock: &Superblock,
     ) -> Result<(), Reason> {
+        let uuid = self.identity_of(uuid);
         if superblock.uuid != uuid {
             return Err(Reason::new(format!(
                 "the medium carries a {} with UUID {}, not the one asked for ({uuid})",
@@ -292,7 +401,7 @@ impl FileSystem {
     /// If it has no checker.
     pub fn check(&self, mode: CheckMode, device: &str) -> Result<CommandLine, Reason> {
         let CheckMode::Full = mode;
-        let (program, arguments) = self.on_disk()?.check;
+        let (program, arguments) = self.on_disk()?.check.map_err(Reason::new)?;
         let mut args: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         args.push(device.to_string());
         Ok(CommandLine { program: program.name.to_string(), args })
@@ -329,7 +438,8 @@ impl FileSystem {
             needs_device: self.disk.is_some(),
             minimum_size: self.disk.as_ref().map_or(Bytes(0), |disk| disk.minimum_size),
             barrier_off: self.barrier_off.map(|means| means.name().to_string()),
-            checks: self.disk.iter().map(|_| "full".to_string()).collect(),
+            flushes: self.flushes,
+            checks: self.disk.iter().filter(|d| d.check.is_ok()).map(|_| "full".to_string()).collect(),
             notes: self.notes.iter().map(ToString::to_string).collect(),
             options: self.options.iter().map(OptionRow::info).collect(),
         }

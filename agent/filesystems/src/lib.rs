@@ -12,6 +12,7 @@ mod ext3;
 mod ext4;
 mod extra;
 mod filesystem;
+mod geometry;
 mod medium;
 mod options;
 mod plan;
@@ -22,10 +23,13 @@ mod xfs;
 
 pub use argv::Argv;
 pub use extra::MkfsFlag;
-pub use filesystem::{BarrierOff, Disk, FileSystem, KernelConfig, Program, Role};
+pub use filesystem::{
+    BarrierOff, Disk, FileSystem, GeometryRule, Here, Identity, KernelConfig, Program, Role, Target, Told,
+};
+pub use geometry::Geometry;
 pub use medium::{Medium, Superblock};
 pub use options::{Kind, OptionRow, Options, Param, Rule};
-pub use plan::{CommandLine, MountPlan, quote};
+pub use plan::{CommandLine, MountPlan, POINT, quote};
 pub use verdict::ToolVerdict;
 
 use fsdyno_spec::outcome::Reason;

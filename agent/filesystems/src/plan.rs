@@ -23,7 +23,15 @@ pub struct MountPlan {
     pub attributes: Vec<String>,
     /// The flag `ro` for `fsconfig` and `MOUNT_ATTR_RDONLY` for `fsmount`.
     pub read_only: bool,
+    /// A program that mounts it instead of the kernel's calls (FUSE); [`POINT`] stands for the mount point.
+    pub helper: Option<CommandLine>,
+    /// A daemon that runs beside the mounted file system and is part of the configuration; [`POINT`]
+    /// stands for the mount point.
+    pub daemon: Option<CommandLine>,
 }
+
+/// Stands for the mount point in the arguments of a helper or daemon.
+pub const POINT: &str = "{point}";
 
 impl CommandLine {
     /// The command as a person would type it.

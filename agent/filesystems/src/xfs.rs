@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::argv::Argv;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Program};
+use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, Rule, extra_mkfs};
 use crate::verdict::{ToolVerdict, made};
@@ -23,13 +23,16 @@ pub(crate) static XFS: FileSystem = FileSystem {
         mkfs: Program { name: "mkfs.xfs", package: "xfsprogs", version: &["-V"], exit: made },
         lists: &["-b", "-d", "-i", "-l", "-m", "-n", "-s"],
         mkfs_arguments: arguments,
-        check: (
+        check: Ok((
             Program { name: "xfs_repair", package: "xfsprogs", version: &["-V"], exit: checked },
             &["-n"],
-        ),
+        )),
+        identity: Identity::Uuid,
+        geometry: None,
         superblock,
     }),
     barrier_off: Some(BarrierOff::Queue),
+    flushes: true,
     notes: &[
         "The kernel has no barrier option for XFS any more: barrier = false sets queue/write_cache to write \
          through, which sends no flushes either.",
@@ -86,6 +89,8 @@ pub(crate) static XFS: FileSystem = FileSystem {
         EXTRA_MOUNT,
     ],
     refuse,
+    unsupported: |_, _| None,
+    adjust_mount: |_, _, _| {},
     modules: &["xfs"],
     driver: |sys_fs, device| sys_fs.join("xfs").join(device).exists().then(|| "xfs".to_string()),
     driver_hint: |config| config.has("CONFIG_XFS_FS").then(|| "xfs".to_string()),

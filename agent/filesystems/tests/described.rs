@@ -3,7 +3,7 @@
 mod common;
 
 use common::given;
-use fsdyno_filesystems::{KernelConfig, Role, TABLE, find};
+use fsdyno_filesystems::{Here, KernelConfig, Role, TABLE, Target, find};
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
 
@@ -96,10 +96,10 @@ fn only_xfs_without_barriers_needs_the_queue() {
 fn memory_has_nothing_to_make_or_check_and_its_size_is_a_mount_parameter() {
     let tmpfs = find("tmpfs").expect("a row");
     let none = Default::default();
-    assert!(tmpfs.mkfs(&none, "", Bytes::mib(1), "", false).is_err());
+    assert!(tmpfs.mkfs(&none, &Target::plain("", Bytes::mib(1), "", false)).is_err());
     assert!(tmpfs.check(Default::default(), "").is_err());
     assert!(tmpfs.tools().is_empty());
-    let plan = tmpfs.mount(&none, "/dev/loop0", Bytes::mib(100));
+    let plan = tmpfs.mount(&none, "/dev/loop0", Bytes::mib(100), &Here::default());
     assert_eq!(plan.params, [("size".to_string(), Some("104857600".to_string()))]);
     assert_eq!(plan.shell("/mnt"), "mount -t tmpfs -o size=104857600 tmpfs /mnt");
 }
@@ -109,7 +109,9 @@ fn nothing_is_discarded_forced_or_left_for_later_unless_asked_for() {
     let words = |name: &str, options: Value, force: bool| {
         let fs = find(name).expect("a row");
         let options = fs.options(&given(options)).expect("valid");
-        fs.mkfs(&options, "/dev/loop0", Bytes::mib(512), common::UUID, force).expect("a command").shell()
+        fs.mkfs(&options, &Target::plain("/dev/loop0", Bytes::mib(512), common::UUID, force))
+            .expect("a command")
+            .shell()
     };
     let ext4 = words("ext4", json!({}), false);
     assert!(ext4.contains("-E lazy_itable_init=0,lazy_journal_init=0,nodiscard") && !ext4.contains("-F"));

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use common::{Image, UUID, find as installed, given, run};
-use fsdyno_filesystems::{FileSystem, TABLE, find};
+use fsdyno_filesystems::{FileSystem, TABLE, Target, find};
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::units::Bytes;
 use serde_json::json;
@@ -190,7 +190,7 @@ fn a_decoy_that_a_plan_names_is_never_touched() {
         let refused = match fs.options(&given(json!({ "extra_mkfs": words }))) {
             Err(reason) => reason.message.contains(path),
             Ok(options) => {
-                let made = fs.mkfs(&options, target.name(), target.size, &target.uuid, true);
+                let made = fs.mkfs(&options, &Target::plain(target.name(), target.size, &target.uuid, true));
                 run(&made.expect("a command line"));
                 false
             }
@@ -206,7 +206,9 @@ fn the_bare_tools_would_destroy_the_decoy() {
         let (fs, decoy, target) = (row(name), Decoy::new(), Image::new(Bytes(Decoy::SIZE)));
         let path = decoy.path.to_str().expect("a plain path");
         let none = Default::default();
-        let mut command = fs.mkfs(&none, target.name(), target.size, &target.uuid, true).expect("a command");
+        let mut command = fs
+            .mkfs(&none, &Target::plain(target.name(), target.size, &target.uuid, true))
+            .expect("a command");
         let Some(program) = installed(&command.program) else {
             eprintln!("SKIPPED: {} is not installed", command.program);
             continue;
@@ -344,11 +346,14 @@ fn whatever_words_are_taken_the_device_is_the_only_positional_and_the_last() {
             taken += 1;
             long += usize::from(words.len() > 2);
             // Without force, and a device that no flag could be: what is found is the plan's own.
-            let command = fs.mkfs(&options, "/dev/loop0", Bytes::mib(512), UUID, false).expect("a command");
+            let command = fs
+                .mkfs(&options, &Target::plain("/dev/loop0", Bytes::mib(512), UUID, false))
+                .expect("a command");
             let (flags, positional) = getopt(program, &command.args).expect("what the tool can parse");
             assert_eq!(positional, [command.args.len() - 1], "{words:?}: {}", command.shell());
             assert_eq!(command.args.last().map(String::as_str), Some("/dev/loop0"), "{words:?}");
-            let bare = fs.mkfs(&Default::default(), "/dev/loop0", Bytes::mib(512), UUID, false);
+            let bare =
+                fs.mkfs(&Default::default(), &Target::plain("/dev/loop0", Bytes::mib(512), UUID, false));
             let (ours, _) = getopt(program, &bare.expect("a command").args).expect("our own words");
             let forbidden: &[&str] = match program {
                 "mke2fs" => &["-F", "-U", "-V", "-z", "-n", "-l", "-d", "-S", "-t"],

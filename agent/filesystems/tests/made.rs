@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Image, UUID, given, make, run};
-use fsdyno_filesystems::{FileSystem, Role, TABLE, find};
+use fsdyno_filesystems::{FileSystem, Role, TABLE, Target, find};
 use fsdyno_spec::trial::CheckMode;
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
@@ -53,7 +53,9 @@ fn the_minimum_size_is_taken_and_less_is_refused_before_the_tool_runs() {
         let Some(image) = make(fs, &options, minimum) else { continue };
         let superblock = fs.superblock(&mut image.open()).expect("a superblock");
         fs.verify_medium(&options, &image.uuid, minimum, &superblock).expect("whole at its minimum");
-        let less = fs.mkfs(&options, "/nowhere", Bytes(minimum.0 - 1), UUID, true).expect_err("too small");
+        let less = fs
+            .mkfs(&options, &Target::plain("/nowhere", Bytes(minimum.0 - 1), UUID, true))
+            .expect_err("too small");
         assert!(less.message.contains("needs a device of") && less.advice.is_some());
     }
 }

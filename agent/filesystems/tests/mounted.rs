@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Image, Mounted, can_mount, given, kernel_has, make};
-use fsdyno_filesystems::{FileSystem, TABLE, find};
+use fsdyno_filesystems::{FileSystem, Here, TABLE, find};
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn mount(fs: &'static FileSystem, options: &Value) -> Option<Result<(Mounted, Im
     let options = fs.options(&given(options.clone())).expect("valid options");
     let image =
         if fs.disk.is_some() { make(fs, &options, Bytes::mib(320))? } else { Image::new(Bytes::mib(320)) };
-    let plan = fs.mount(&options, image.name(), image.size);
+    let plan = fs.mount(&options, image.name(), image.size, &Here::default());
     Some(Mounted::new(&plan, image.folder.path(), fs.disk.is_some()).map(|mounted| (mounted, image)))
 }
 

@@ -39,6 +39,9 @@ pub struct FileSystemInfo {
     pub minimum_size: Bytes,
     /// Means by which barriers can be turned off: `mount option`, `queue`, or none.
     pub barrier_off: Option<String>,
+    /// Whether it sends flushes at all. One that does not is always without barriers, and never ranked
+    /// against one with them unsaid.
+    pub flushes: bool,
     /// Check modes it has; empty: no checker exists.
     pub checks: Vec<String>,
     /// What its rows should be read with.

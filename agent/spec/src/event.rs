@@ -123,7 +123,8 @@ pub struct TrialStart {
 /// A part of the stack stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Built {
-    /// `device`, `settings`, `file_system`, `mount`, `directory`.
+    /// `machine`, `device` (one for each leaf), `array`, `lvm`, `settings`, `file_system`, `mount`,
+    /// `directory`.
     pub part: String,
     /// What the kernel or the medium says about it, by name; sizes in bytes.
     pub facts: BTreeMap<String, Value>,
@@ -176,8 +177,12 @@ pub struct PhaseEnd {
     pub wall: Seconds,
     /// CPU use of the agent and the tools that it ran.
     pub cpu: CpuUse,
-    /// Counters of each leaf device over the phase.
+    /// Counters of each leaf device over the phase, in slot order.
     pub leaves: Vec<DeviceCounts>,
+    /// Counters of the device that the file system sees, where that is no leaf: an array or a volume. It
+    /// counts no flushes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top: Option<DeviceCounts>,
     /// Counters of the disks under backing files, to tell foreign I/O.
     #[serde(default)]
     pub underneath: Vec<DeviceCounts>,

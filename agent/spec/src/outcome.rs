@@ -71,6 +71,8 @@ pub enum Doubt {
     ToolCost,
     /// The CPU was throttled.
     Throttled,
+    /// The array rebuilt, reshaped or checked itself meanwhile, and the plan had not asked for that.
+    Resyncing,
 }
 
 /// One doubt with its reason: what was seen, against which limit.

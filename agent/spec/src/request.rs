@@ -24,6 +24,9 @@ pub struct TrialRequest {
     pub trial: String,
     /// Seed of everything random inside it: data, offsets, name order.
     pub seed: u64,
+    /// The round that it belongs to; guests are booted anew for each.
+    #[serde(default)]
+    pub round: u32,
     /// What to do. Kept as it came, so that a wrong one is answered with a located error.
     pub spec: TrialSpec,
 }

@@ -15,10 +15,16 @@ pub struct Survey {
     pub protocol: u32,
     /// The host.
     pub host: Host,
-    /// Places where trials run, by name: `native`, `directory`, later `guest`.
+    /// Places where trials run, by name: `native`, `directory`, `guest`.
     pub places: BTreeMap<String, Ability>,
     /// File systems in the order of the table.
     pub filesystems: Vec<FileSystemAbility>,
+    /// Layers between devices and file systems, by their key in `stack`: `array`, `lvm`.
+    #[serde(default)]
+    pub layers: Vec<FileSystemAbility>,
+    /// Kernels that guests can boot, newest first.
+    #[serde(default)]
+    pub kernels: Vec<GuestKernel>,
     /// Kernel features that trials rely on, by name: `loop_configure`, `fsopen`, `io_uring`,
     /// `kernel_log`, `pressure`, `mount_namespace`, …
     pub features: BTreeMap<String, Ability>,
@@ -26,6 +32,15 @@ pub struct Survey {
     pub tools: BTreeMap<String, Tool>,
     /// Where the agent keeps ledgers and work folders.
     pub folders: Folders,
+}
+
+/// A kernel in the cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GuestKernel {
+    /// As `uname -r` says in the guest.
+    pub release: String,
+    /// Where it is from: package and version, or the files that were given.
+    pub source: String,
 }
 
 /// The host.

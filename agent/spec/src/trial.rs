@@ -7,6 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::array::{Add, Array, DeclaredGeometry, Fail, Grow, Lvm, Resync};
+use crate::machine::Machine;
 use crate::units::{Bytes, Seconds};
 use crate::workload::{Dataset, Workload};
 
@@ -14,6 +16,9 @@ use crate::workload::{Dataset, Workload};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrialSpec {
+    /// The machine to boot for it; the rig itself if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
     /// What lies under the file system.
     pub stack: Stack,
     /// The file system and its options. Left out where the stack is an existing directory.
@@ -37,9 +42,19 @@ fn default_timeout() -> Seconds {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stack {
-    /// Leaf devices. One until arrays are built from several.
+    /// Leaf devices, in slot order. Several need an `array`, or an `lvm` on them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
+    /// An md array over the devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<Array>,
+    /// A volume group on the array or the devices, with the volume that the file system goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lvm: Option<Lvm>,
+    /// What the device really is where the kernel cannot tell: a hardware array. For file systems whose
+    /// geometry is `declared`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub geometry: Option<DeclaredGeometry>,
     /// An existing directory: no root, no mkfs. The agent works in a folder that it makes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
@@ -73,6 +88,19 @@ pub struct FileDevice {
     /// Folder for the backing file; the agent's work folder if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
+    /// So many equal devices, each with a file of its own.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = 64))]
+    pub count: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_one(n: &u32) -> bool {
+    *n == 1
 }
 
 fn default_block() -> Bytes {
@@ -105,12 +133,22 @@ pub struct Settings {
     /// Read-ahead on the file system's own backing-device info (the device's before a mount).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead: Option<Bytes>,
-    /// I/O scheduler of the request queue that the file system sees.
+    /// I/O scheduler of the queues that have one: the leaves'.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
     /// Cache mode that the device the file system sees announces; `write through`: no flushes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<WriteCache>,
+    /// Requests that a leaf's queue holds (`queue/nr_requests`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 4))]
+    pub nr_requests: Option<u32>,
+    /// Dirty page cache at which writers wait (`vm.dirty_bytes`). Host-wide; put back afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_bytes: Option<Bytes>,
+    /// Dirty page cache at which write-back begins (`vm.dirty_background_bytes`). Host-wide; put back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty_background_bytes: Option<Bytes>,
 }
 
 impl Settings {
@@ -187,6 +225,18 @@ pub struct Phase {
     /// Run the file system's checker on the unmounted device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<Check>,
+    /// Take members out of the array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail: Option<Fail>,
+    /// Put members back into the array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub add: Option<Add>,
+    /// Wait until the array neither rebuilds nor reshapes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resync: Option<Resync>,
+    /// Make the array wider, with what lies on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grow: Option<Grow>,
 }
 
 /// Where a phase runs.
@@ -270,6 +320,14 @@ pub enum Action<'a> {
     Unmount(&'a Unmount),
     /// See [`Check`].
     Check(&'a Check),
+    /// See [`Fail`].
+    Fail(&'a Fail),
+    /// See [`Add`].
+    Add(&'a Add),
+    /// See [`Resync`].
+    Resync(&'a Resync),
+    /// See [`Grow`].
+    Grow(&'a Grow),
 }
 
 impl Action<'_> {
@@ -286,6 +344,10 @@ impl Action<'_> {
             Self::DropCaches(_) => "drop_caches",
             Self::Unmount(_) => "unmount",
             Self::Check(_) => "check",
+            Self::Fail(_) => "fail",
+            Self::Add(_) => "add",
+            Self::Resync(_) => "resync",
+            Self::Grow(_) => "grow",
         }
     }
 }
@@ -312,8 +374,21 @@ pub fn is_name(name: &str) -> bool {
 }
 
 /// The keys of [`Phase`] of which exactly one must be given.
-pub const PHASE_KINDS: [&str; 9] =
-    ["mkfs", "mount", "remount", "set", "workload", "sync", "drop_caches", "unmount", "check"];
+pub const PHASE_KINDS: [&str; 13] = [
+    "mkfs",
+    "mount",
+    "remount",
+    "set",
+    "workload",
+    "sync",
+    "drop_caches",
+    "unmount",
+    "check",
+    "fail",
+    "add",
+    "resync",
+    "grow",
+];
 
 impl Phase {
     /// The one kind that is given.
@@ -331,6 +406,10 @@ impl Phase {
             self.drop_caches.as_ref().map(Action::DropCaches),
             self.unmount.as_ref().map(Action::Unmount),
             self.check.as_ref().map(Action::Check),
+            self.fail.as_ref().map(Action::Fail),
+            self.add.as_ref().map(Action::Add),
+            self.resync.as_ref().map(Action::Resync),
+            self.grow.as_ref().map(Action::Grow),
         ]
         .into_iter()
         .flatten();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use fsdyno_filesystems::{CommandLine, MountPlan};
-use fsdyno_spec::trial::{Backing, Device, FileDevice, Settings, Stack};
+use fsdyno_spec::trial::{Backing, Device, FileDevice, Stack};
 use fsdyno_spec::units::Bytes;
 use fsdyno_stack::{Rig, RigOptions};
 
@@ -30,15 +30,11 @@ pub fn rig(folder: &Path) -> Rig {
 }
 
 pub fn device(size: Bytes, backing: Backing) -> FileDevice {
-    FileDevice { size, backing, logical_block_size: Bytes(512), folder: None }
+    FileDevice { size, backing, logical_block_size: Bytes(512), folder: None, count: 1 }
 }
 
 pub fn stack(size: Bytes, backing: Backing) -> Stack {
-    Stack {
-        devices: vec![Device::File(device(size, backing))],
-        directory: None,
-        settings: Settings::default(),
-    }
+    Stack { devices: vec![Device::File(device(size, backing))], ..Stack::default() }
 }
 
 pub fn directory(path: &Path) -> Stack {
