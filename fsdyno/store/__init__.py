@@ -11,8 +11,9 @@ which is not what its digest says is the agent's fault (`Exit.AGENT`).
 
 from __future__ import annotations
 
+from fsdyno.store.deriving import where_hash
 from fsdyno.store.records import CampaignInfo, Cell, Metric, PhaseNote, Quantity, Trial, canonical
-from fsdyno.store.writing import Store, where_hash
+from fsdyno.store.writing import Store
 
 DEFAULT_PATH = "fsdyno.sqlite"  # in the current folder, unless --store names another
 

@@ -12,17 +12,22 @@ import os
 import sqlite3
 import stat
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from fsdyno import __version__
 from fsdyno.errors import Exit, UserError
-from fsdyno.store.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from fsdyno.store.deriving import derive_again
+from fsdyno.store.schema import APPLICATION_ID, DERIVED_SINCE, MIGRATIONS, VERSION
 
 _MAGIC = b"SQLite format 3\0"
 _BUSY_SECONDS = 10.0
 _DAMAGE = ("malformed", "not a database", "no such table", "no such column", "corrupt")
+
+UNREADABLE = (ValueError, TypeError, KeyError, zlib.error)
+"""What a record raises that is not what fsdyno writes."""
 
 
 def store_error(path: Path, message: str, advice: str | None = None) -> UserError:
@@ -193,7 +198,7 @@ def _prepare(connection: sqlite3.Connection, path: Path, *, new: bool, writable:
     if writable:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        _migrate(connection)
+        _migrate(connection, path)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA cache_size = -65536")
@@ -217,7 +222,7 @@ def _assert_version(connection: sqlite3.Connection, path: Path, writable: bool) 
         )
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA user_version").fetchone()[0] == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -229,10 +234,14 @@ def _migrate(connection: sqlite3.Connection) -> None:
                 if statement.strip():
                     connection.execute(statement)
             connection.execute("INSERT INTO migration VALUES (?, ?, ?)", (step + 1, time.time(), __version__))
+        if 0 < version < DERIVED_SINCE:
+            derive_again(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         if connection.in_transaction:  # a full disk has rolled back already
             connection.execute("ROLLBACK")
+        if isinstance(error, UNREADABLE):
+            raise damaged(path, "a record in it cannot be read") from error
         raise

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fsdyno.store.database import damaged, explained, store_error
+from fsdyno.store.database import UNREADABLE, damaged, explained, store_error
+from fsdyno.store.deriving import unpack
 from fsdyno.store.records import CampaignInfo, Cell, Metric, PhaseNote, Quantity, Trial
 
 # Outcomes that do not end a cell's turn in a round: somebody or something stopped the campaign there.
@@ -22,7 +23,7 @@ _CAMPAIGN = (
 )
 _TRIAL = (
     "t.id, c.id, t.cell, t.round, t.position, t.attempt, t.outcome, t.reason, t.flags, t.started, t.ended, "
-    "t.superseded, t.driver, t.n"
+    "t.superseded, t.driver, t.where_json, t.where_hash, t.made, t.stood, t.n"
 )
 
 
@@ -56,7 +57,7 @@ class Reading:
         try:
             with explained(self.path):
                 yield self._connection
-        except (ValueError, TypeError, zlib.error) as error:
+        except UNREADABLE as error:
             raise damaged(self.path, "a record in it cannot be read") from error
 
     def campaigns(self) -> list[CampaignInfo]:
@@ -113,7 +114,7 @@ class Reading:
             ).fetchone()
             if row is None:
                 raise store_error(self.path, f"there are no events of a trial {trial}")
-            return self._unpack(row[0])
+            return unpack(row[0])
 
     def artefact(self, sha: str) -> bytes:
         """The contents of an artefact, by SHA-256 or an unambiguous prefix of it."""
@@ -311,41 +312,27 @@ class Reading:
                 self.path, f"{prefix!r} begins more than one {what}: {some}, …", "write more of it"
             )
 
-    @staticmethod
-    def _unpack(lines: bytes) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in zlib.decompress(lines).splitlines()]
-
 
 def _trial(row: tuple[Any, ...]) -> Trial:
-    (
-        uuid,
-        campaign,
-        cell,
-        rnd,
-        position,
-        attempt,
-        outcome,
-        reason,
-        flags,
-        started,
-        ended,
-        superseded,
-        driver,
-        n,
-    ) = row
+    (uuid, campaign, cell, rnd, position, attempt, outcome, reason, flags, started, ended, *rest) = row
+    superseded, driver, where, where_hash, made, stood, n = rest
     return Trial(
-        uuid,
-        campaign,
-        cell,
-        rnd,
-        position,
-        attempt,
-        outcome,
-        _json(reason),
-        [] if flags == "[]" else json.loads(flags),
-        started,
-        ended,
-        bool(superseded),
-        driver,
-        n,
+        id=uuid,
+        campaign=campaign,
+        cell=cell,
+        round=rnd,
+        position=position,
+        attempt=attempt,
+        outcome=outcome,
+        reason=_json(reason),
+        flags=[] if flags == "[]" else json.loads(flags),
+        started=started,
+        ended=ended,
+        superseded=bool(superseded),
+        driver=driver,
+        where=json.loads(where),
+        where_hash=where_hash,
+        made=made,
+        stood=json.loads(stood),
+        n=n,
     )

@@ -85,7 +85,16 @@ class Trial:
     ended: float
     superseded: bool
     driver: str | None
+    where: dict[str, Any]  # place, kernel, boot, …; of a guest also accelerator, cpus, memory
+    where_hash: str
+    made: str | None  # hash of *what* and of what mkfs made of it
+    stood: dict[str, Any]  # what mkfs made, alignment: `stood.Stood.facts`
     n: int = field(repr=False)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether its CPUs were emulated: its counts are true, its times are an emulator's."""
+        return self.where.get("accelerator") == "tcg"
 
 
 @dataclass(frozen=True)

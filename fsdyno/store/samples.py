@@ -19,6 +19,9 @@ _HELPERS = frozenset({"fsync", "mkdir", "rmdir"})
 # Quantiles with the number of operations that they need: 10 / (1 - q) (design.md §6).
 _QUANTILES = (("latency_p50", 0.5, 20), ("latency_p99", 0.99, 1_000), ("latency_p999", 0.999, 10_000))
 
+# Operations that write bytes. One that reads, too, makes what the leaves read no longer a cost of writing.
+_WRITING = frozenset({"write", "create"})
+
 _LEAF_COUNTS = ("reads", "read_bytes", "writes", "write_bytes", "flushes", "discards", "discard_bytes")
 
 
@@ -55,8 +58,8 @@ class Derived:
     driver: str | None
 
 
-def derive(events: list[dict[str, Any]]) -> Derived:
-    """What follows from a trial's events."""
+def derive(events: list[dict[str, Any]], cpus: int | None = None) -> Derived:
+    """What follows from the events of a trial on a machine with so many CPUs, where that is known."""
     samples, notes = [], []
     for event in events:
         if event.get("event") != "phase_end":
@@ -67,7 +70,7 @@ def derive(events: list[dict[str, Any]]) -> Derived:
         if outcome == "ok":
             load = (event.get("workload") or {}).get("kind")
             samples.append(
-                PhaseSamples(event["name"], event["kind"], load, point, index, phase_values(event))
+                PhaseSamples(event["name"], event["kind"], load, point, index, phase_values(event, cpus))
             )
         flags = event.get("flags") or []
         if outcome != "ok" or flags:
@@ -75,19 +78,44 @@ def derive(events: list[dict[str, Any]]) -> Derived:
     return Derived(samples, notes, _driver(events))
 
 
-def phase_values(event: dict[str, Any]) -> dict[str, float]:
+def phase_values(event: dict[str, Any], cpus: int | None = None) -> dict[str, float]:
     """Metric -> value for one `phase_end`."""
     values = {
         "wall_seconds": float(event["wall"]),
         "cpu_seconds": float(event["cpu"]["user"]) + float(event["cpu"]["system"]),
     }
+    workload = event.get("workload")
+    usable = values["wall_seconds"] * min(cpus or 0, int(workload["threads"]) if workload else 1)
+    if usable > 0:
+        values["busy_share"] = float(event["host"]["busy"]) / usable
     leaves = event.get("leaves") or []
     if leaves:  # no leaf: nothing was counted, which is not the same as zero
         for name in _LEAF_COUNTS:
             values[name] = float(sum(leaf[name] for leaf in leaves))
-    workload = event.get("workload")
+        values["requests"] = values["reads"] + values["writes"]
     if workload:
         values.update(_workload_values(workload))
+    if workload and leaves:
+        values.update(_per_work(workload, values))
+    return values
+
+
+def _per_work(workload: dict[str, Any], counts: dict[str, float]) -> dict[str, float]:
+    """What the leaves did for each piece of work. `counts` are theirs, summed."""
+    work = main_operations(workload)
+    operations = sum(int(op["count"]) for op in work)
+    written = sum(int(op["bytes"]) for op in work if op["op"] in _WRITING)
+    read = sum(int(op["bytes"]) for op in work if op["op"] not in _WRITING)
+    fsyncs = sum(int(op["count"]) for op in workload["operations"] if op["op"] == "fsync")
+    values = {}
+    if operations:
+        values["requests_per_operation"] = counts["requests"] / operations
+    if written:
+        values["member_written_per_written"] = counts["write_bytes"] / written
+        if not read:
+            values["member_read_per_written"] = counts["read_bytes"] / written
+    if fsyncs:
+        values["flushes_per_fsync"] = counts["flushes"] / fsyncs
     return values
 
 

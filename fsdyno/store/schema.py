@@ -3,8 +3,9 @@
 Each entry of `MIGRATIONS` takes a store from version i to i + 1 and is never edited once released.
 Trials have a UUID for people and a small integer (`n`) for joins: a campaign has millions of samples.
 
-What is derived from events (`quantity`, `sample`, `phase_note`, `trial.driver`) can be thrown away
-and rebuilt; everything else is the record.
+What is derived from events (`quantity`, `sample`, `phase_note`, and of `trial` the driver,
+*where*, *made* and what stood) can be thrown away and rebuilt; everything else is the
+record.
 """
 
 from __future__ import annotations
@@ -124,5 +125,17 @@ CREATE TABLE phase_note (               -- derived: phases that were not simply 
 ) WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_V1,)
+# All derived: where as JSON (place, kernel, accelerator, cpus, memory, boot), the hash of the campaign's
+# *where* with a guest's own, the hash of *what* and of what mkfs made of it, and that and alignment as JSON.
+_V2 = """
+ALTER TABLE trial ADD COLUMN where_json TEXT;
+ALTER TABLE trial ADD COLUMN where_hash TEXT;
+ALTER TABLE trial ADD COLUMN made TEXT;
+ALTER TABLE trial ADD COLUMN stood TEXT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_V1, _V2)
 VERSION = len(MIGRATIONS)
+
+DERIVED_SINCE = 2
+"""A store of an older version is derived again when it is brought to this one."""

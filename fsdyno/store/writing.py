@@ -5,7 +5,6 @@ One trial is one transaction, written between trials only: the store may share t
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import time
@@ -18,17 +17,12 @@ from types import TracebackType
 from typing import Any
 
 from fsdyno.store.artefacts import assemble, without_data
-from fsdyno.store.database import connect, explained, store_error
+from fsdyno.store.database import UNREADABLE, connect, damaged, explained, store_error
+from fsdyno.store.deriving import derive_again, enter, where_hash
 from fsdyno.store.reading import Reading
 from fsdyno.store.records import canonical
-from fsdyno.store.samples import Derived, derive
 
 _LEVEL = 6  # of zlib: events shrink about tenfold
-
-
-def where_hash(where: dict[str, Any]) -> str:
-    """The *where* hash: results with different ones are not compared unasked."""
-    return hashlib.sha256(canonical(where).encode()).hexdigest()
 
 
 class Store(Reading):
@@ -160,16 +154,14 @@ class Store(Reading):
         log = list(events)
         files = assemble(log, complete=outcome == "ok")
         lines = "\n".join(json.dumps(without_data(event), separators=(",", ":")) for event in log)
-        derived = derive(log)
         with self._transaction() as db:
             key = self._key(campaign)
             n = db.execute(
                 "INSERT INTO trial (id, campaign, cell, round, position, attempt, outcome, reason, flags, "
-                "started, ended, driver) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "started, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     trial, key, cell, round, position, attempt, outcome,
                     None if reason is None else canonical(reason), canonical(list(flags)), started, ended,
-                    derived.driver,
                 ),
             ).lastrowid  # fmt: skip
             assert n is not None
@@ -179,7 +171,7 @@ class Store(Reading):
                 db.executemany(
                     "INSERT INTO trial_artefact VALUES (?, ?, ?)", [(n, sha, name) for name in names]
                 )
-            _insert_derived(db, key, n, derived)
+            enter(db, n, log)
 
     def supersede_round(self, campaign: str, round: int) -> int:
         """Marks all trials of a round as superseded, before it is repeated whole; returns how many."""
@@ -221,19 +213,11 @@ class Store(Reading):
 
         One transaction: a store is never left half rebuilt. `progress(done, total)` counts trials.
         """
-        samples = 0
         with self._transaction() as db:
-            for table in ("sample", "quantity", "phase_note"):
-                db.execute(f"DELETE FROM {table}")
-            trials = db.execute("SELECT n, campaign FROM trial ORDER BY n").fetchall()
-            for done, (n, campaign) in enumerate(trials, 1):
-                lines = db.execute("SELECT lines FROM event WHERE trial = ?", (n,)).fetchone()
-                derived = derive(self._unpack(lines[0]))
-                db.execute("UPDATE trial SET driver = ? WHERE n = ?", (derived.driver, n))
-                samples += _insert_derived(db, campaign, n, derived)
-                if progress:
-                    progress(done, len(trials))
-        return {"trials": len(trials), "samples": samples}
+            try:
+                return derive_again(db, progress)
+            except UNREADABLE as error:
+                raise damaged(self.path, "a record in it cannot be read") from error
 
     def _key(self, campaign: str) -> int:
         with self._db() as db:
@@ -241,30 +225,3 @@ class Store(Reading):
             if row is None:
                 raise store_error(self.path, f"there is no campaign {campaign!r} in this store")
             return int(row[0])
-
-
-def _insert_derived(db: sqlite3.Connection, campaign: int, trial: int, derived: Derived) -> int:
-    """Inserts what follows from a trial's events; returns the number of samples."""
-    rows: list[tuple[int, int, float]] = []
-    for phase in derived.samples:
-        for metric, value in phase.values.items():
-            found = db.execute(
-                "INSERT INTO quantity (campaign, phase, kind, load, point, metric, ordinal) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (campaign, phase, point, metric) "
-                "DO UPDATE SET ordinal = min(ordinal, excluded.ordinal) "
-                "RETURNING n",
-                (campaign, phase.phase, phase.kind, phase.load, phase.point, metric, phase.ordinal),
-            ).fetchone()
-            rows.append((found[0], trial, value))
-    db.executemany("INSERT OR REPLACE INTO sample VALUES (?, ?, ?)", rows)
-    db.executemany(
-        "INSERT OR REPLACE INTO phase_note VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                trial, note.index, note.phase, note.point, note.outcome,
-                None if note.reason is None else canonical(note.reason), canonical(note.flags),
-            )
-            for note in derived.notes
-        ],
-    )  # fmt: skip
-    return len(rows)

@@ -165,6 +165,42 @@ const METRICS: &[Metric] = &[
          forced-unit-access writes do not count.",
     ),
     metric(
+        "requests",
+        "1",
+        Direction::Neither,
+        "Requests that the leaf devices completed: `reads` + `writes`, summed over `leaves`.",
+    ),
+    metric(
+        "requests_per_operation",
+        "1",
+        Direction::Lower,
+        "Requests at the leaf devices per operation of the workload: `requests` divided by the sum of `count` over \
+         its operations except fsync, mkdir and rmdir. Absent without such operations.",
+    ),
+    metric(
+        "member_read_per_written",
+        "1",
+        Direction::Lower,
+        "Bytes read at the leaf devices per byte that the workload wrote: `read_bytes` divided by the sum of \
+         `bytes` over its operations write and create. What a partial stripe costs in reads. Absent if the workload \
+         wrote nothing, or read too.",
+    ),
+    metric(
+        "member_written_per_written",
+        "1",
+        Direction::Lower,
+        "Bytes written at the leaf devices per byte that the workload wrote: `write_bytes` divided by the same sum \
+         as member_read_per_written. Copies, parity, journals and metadata are in it. Absent if the workload wrote \
+         nothing.",
+    ),
+    metric(
+        "flushes_per_fsync",
+        "1",
+        Direction::Neither,
+        "Cache flushes at all leaf devices together per fsync of the workload: `flushes` divided by `count` of its \
+         operation fsync. An array passes a flush to each member. Absent without fsyncs.",
+    ),
+    metric(
         "discards",
         "1",
         Direction::Neither,
@@ -175,6 +211,14 @@ const METRICS: &[Metric] = &[
         "B",
         Direction::Neither,
         "Bytes discarded on the leaf devices: sum of `discard_bytes` over `leaves`.",
+    ),
+    metric(
+        "busy_share",
+        "1",
+        Direction::Neither,
+        "CPU time that anybody used, of what the phase could use: `host.busy` / (`wall` × n), where n is the \
+         workload's threads, at most the machine's CPUs, and 1 without a workload. Under 0.5 the phase waits for its \
+         devices; other work on the machine can bring it above 1. Absent where the number of CPUs is not known.",
     ),
     metric(
         "tool_share",

@@ -1,0 +1,96 @@
+"""What stood in a trial: the machine that it ran in, and the file system that mkfs made there.
+
+Pure functions of a trial's events. A campaign knows where its rig is; a guest has a kernel, CPUs and a
+boot of its own. A spec says what was asked of mkfs; only the medium says what came of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from fsdyno.store.records import canonical
+
+GUEST = "guest"
+
+# Facts of a guest by which results are told apart. Its boot is another one each round, which changes nothing.
+_MACHINE = ("kernel", "accelerator", "cpus", "memory", "qemu")
+
+# Facts of a file system that follow from its configuration alone: two trials of a cell must agree on them.
+# Not among them: UUIDs, counts of free things, and all else that another run of mkfs may change.
+_FORMAT = (
+    "features", "version", "revision", "checksum",
+    "block_size", "sector_size", "cluster_size", "segment_size", "node_size", "inode_size",
+)  # fmt: skip
+
+# Parts of a stack that say whether what lies on them starts and ends with the stripes.
+_ALIGNED = ("lvm", "file_system")
+
+
+@dataclass(frozen=True)
+class Stood:
+    """What stood. `aligned` is None where no part says so."""
+
+    where: dict[str, Any]  # place, boot; of a guest also kernel, accelerator, cpus, memory, qemu, calibration
+    made: list[dict[str, Any]]  # one for each mkfs, in order
+    aligned: bool | None
+    alignment: list[str]  # sentences, one for each part that has something to say
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The part that the store keeps beside the hashes."""
+        return {"made": self.made, "aligned": self.aligned, "alignment": self.alignment}
+
+
+def stood(events: list[dict[str, Any]]) -> Stood:
+    """What the events of a trial say."""
+    where: dict[str, Any] = {}
+    made: list[dict[str, Any]] = []
+    said: dict[str, tuple[bool | None, str | None]] = {}
+    for event in events:
+        kind, facts = event.get("event"), event.get("facts") or {}
+        if kind == "trial_start":
+            where["place"] = event.get("place")
+            where.setdefault("boot", event.get("boot"))
+        elif kind == "hello" and event.get("from") == GUEST:
+            where["calibration"] = event.get("calibration")
+        elif kind == "built" and event.get("part") == "machine":
+            where |= {key: facts[key] for key in (*_MACHINE, "boot") if key in facts}
+        elif kind == "built" and event.get("part") in _ALIGNED:
+            part = str(event["part"])
+            if part == "file_system":
+                made.append(_format(facts))
+            if "aligned" in facts or "alignment" in facts:
+                aligned = facts.get("aligned")
+                sentence = facts.get("alignment")
+                said[part] = (aligned if isinstance(aligned, bool) else None, sentence and str(sentence))
+    verdicts = [aligned for aligned, _ in said.values() if aligned is not None]
+    return Stood(
+        where=where,
+        made=made,
+        aligned=all(verdicts) if verdicts else None,
+        alignment=[sentence for _, sentence in said.values() if sentence],
+    )
+
+
+def where_of(campaign: dict[str, Any], trial: dict[str, Any]) -> dict[str, Any]:
+    """The fields of *where* for a trial: those of its campaign, with the guest's own where it has one."""
+    if trial.get("place") != GUEST:
+        return campaign
+    return campaign | {"place": GUEST, GUEST: {key: trial.get(key) for key in _MACHINE}}
+
+
+def made_hash(what: str, made: list[dict[str, Any]]) -> str | None:
+    """The *made* hash: of the configuration and of what mkfs made of it; None where it made nothing."""
+    if not made:
+        return None
+    return hashlib.sha256(canonical({"what": what, "made": made}).encode()).hexdigest()
+
+
+def _format(facts: dict[str, Any]) -> dict[str, Any]:
+    found = {key: facts[key] for key in _FORMAT if key in facts}
+    features = found.get("features")
+    if isinstance(features, list):  # a set: the order of its names means nothing
+        found["features"] = sorted(map(str, features))
+    return found
