@@ -1,12 +1,138 @@
-//! The geometry of an array as file systems and volumes want to know it: the arithmetic, once.
+//! The geometry of an array as file systems and volumes want to know it: the arithmetic, once. What a
+//! plan declares of a hardware array, what fsdyno computes for its own, and what `align` advises for
+//! either must be the same numbers.
 
+use fsdyno_spec::array::Level;
+use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::units::Bytes;
+
+use crate::layout::Layout;
+
+/// A sector as mkfs.xfs and the kernel count them, bytes.
+const SECTOR: u64 = 512;
+
+/// Chunks that arrays have: from a page to what no array has had yet.
+const CHUNKS: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
 
 /// A striped array as it looks from above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Bytes on one member before the next one's turn.
     pub chunk: Bytes,
-    /// Members that carry data in one stripe.
+    /// Members' worth of data in one stripe: `optimal_io_size / minimum_io_size`.
     pub data_disks: u32,
 }
+
+impl Geometry {
+    /// Geometry of an array of `members` disks (without spares) with `chunk` bytes on each in turn;
+    /// `layout` as in [`fsdyno_spec::array::Array::layout`]. None where nothing is striped: RAID 1, and
+    /// a single disk as RAID 0; their chunk, if any, means nothing.
+    ///
+    /// Data disks: RAID 0 all, RAID 5 all but one, RAID 6 all but two; RAID 10 what Linux announces
+    /// (`raid10_nr_stripes` in `drivers/md/raid10.c`): members / near copies where that is whole, else
+    /// members. Far and offset copies do not count there.
+    ///
+    /// # Errors
+    /// What no such array can be: too few members, a chunk that is missing, no power of two or out of
+    /// range, a layout that the level does not have, more copies than members.
+    pub fn of(
+        level: Level,
+        members: u32,
+        chunk: Option<Bytes>,
+        layout: Option<&str>,
+    ) -> Result<Option<Self>, Reason> {
+        let layout = Layout::of(level, layout)?;
+        let number = level.number();
+        let least = match level {
+            Level::Raid0 => 1,
+            Level::Raid1 => 2,
+            Level::Raid5 => 3,
+            Level::Raid6 => 4,
+            Level::Raid10 => layout.map_or(2, Layout::copies),
+        };
+        if members < least {
+            let why = match layout {
+                Some(layout) if layout.copies() > 1 => format!(" with the layout {}", layout.name()),
+                _ => String::new(),
+            };
+            return Err(Reason::new(format!(
+                "RAID {number}{why} needs {least} members at least, this one has {members}"
+            ))
+            .advise("give it more members, fewer copies, or another level"));
+        }
+        if level == Level::Raid1 || members == 1 {
+            return Ok(None);
+        }
+        let Some(chunk) = chunk else {
+            return Err(Reason::new(format!("RAID {number} without a chunk size has no geometry"))
+                .advise("state `chunk`: the bytes on one member before the next one's turn"));
+        };
+        if !chunk.0.is_power_of_two() || !CHUNKS.contains(&chunk.0) {
+            return Err(Reason::new(format!(
+                "a chunk of {chunk} ({} bytes) cannot be: it is a power of two from 4 KiB to 1 GiB",
+                chunk.0
+            ))
+            .advise("64 KiB to 512 KiB are usual; state the chunk of one member, not the whole stripe"));
+        }
+        let data_disks = match level {
+            Level::Raid5 => members - 1,
+            Level::Raid6 => members - 2,
+            Level::Raid10 => match layout.map_or(1, Layout::near_copies) {
+                near if members.is_multiple_of(near) => members / near,
+                _ => members,
+            },
+            Level::Raid0 | Level::Raid1 => members,
+        };
+        Ok(Some(Self { chunk, data_disks }))
+    }
+
+    /// Bytes of data in one whole stripe: what one write must have, and start at a multiple of, for
+    /// nothing to be read first.
+    #[must_use]
+    pub fn stripe(&self) -> Bytes {
+        Bytes(self.chunk.0.saturating_mul(u64::from(self.data_disks)))
+    }
+
+    /// The chunk in file-system blocks of `block_size` bytes (mke2fs `stride`).
+    ///
+    /// # Errors
+    /// If a block does not fit the chunk.
+    pub fn stride(&self, block_size: u64) -> Result<u64, Reason> {
+        self.in_units(block_size)
+    }
+
+    /// The stripe in file-system blocks of `block_size` bytes (mke2fs `stripe_width`, mount `stripe=`).
+    ///
+    /// # Errors
+    /// If a block does not fit the chunk.
+    pub fn stripe_width(&self, block_size: u64) -> Result<u64, Reason> {
+        Ok(self.in_units(block_size)?.saturating_mul(u64::from(self.data_disks)))
+    }
+
+    /// The chunk in sectors of 512 bytes (mkfs.xfs and mount `sunit`).
+    #[must_use]
+    pub fn sunit(&self) -> u64 {
+        self.chunk.0 / SECTOR
+    }
+
+    /// The stripe in sectors of 512 bytes (mkfs.xfs and mount `swidth`).
+    #[must_use]
+    pub fn swidth(&self) -> u64 {
+        self.sunit().saturating_mul(u64::from(self.data_disks))
+    }
+
+    fn in_units(&self, block_size: u64) -> Result<u64, Reason> {
+        if block_size == 0 || !self.chunk.0.is_multiple_of(block_size) {
+            return Err(Reason::new(format!(
+                "a chunk of {} is no multiple of a block of {block_size} bytes",
+                self.chunk
+            ))
+            .advise("make `block_size` smaller, or the chunk larger"));
+        }
+        Ok(self.chunk.0 / block_size)
+    }
+}
+
+#[cfg(test)]
+#[path = "geometry_tests.rs"]
+mod tests;

@@ -13,6 +13,7 @@ mod ext4;
 mod extra;
 mod filesystem;
 mod geometry;
+mod layout;
 mod medium;
 mod options;
 mod plan;
@@ -27,6 +28,7 @@ pub use filesystem::{
     BarrierOff, Disk, FileSystem, GeometryRule, Here, Identity, KernelConfig, Program, Role, Target, Told,
 };
 pub use geometry::Geometry;
+pub use layout::Layout;
 pub use medium::{Medium, Superblock};
 pub use options::{Kind, OptionRow, Options, Param, Rule};
 pub use plan::{CommandLine, MountPlan, POINT, quote};

@@ -187,6 +187,7 @@ fn settings_are_taken_proved_and_gone_in_the_next_trial() {
         read_ahead: Some(Bytes::kib(512)),
         scheduler: Some("mq-deadline".into()),
         write_cache: Some(WriteCache::WriteThrough),
+        ..Settings::default()
     };
     let mut trial = rig.begin("a", &spec).unwrap();
     let facts = trial.build(true, SMALL, &mut quiet()).unwrap().remove(1).facts;

@@ -1,0 +1,145 @@
+//! The arithmetic against published cases, what kernels announced, and its own laws.
+
+use super::*;
+
+fn of(level: Level, members: u32, kib: u64, layout: Option<&str>) -> Result<Option<Geometry>, Reason> {
+    Geometry::of(level, members, Some(Bytes::kib(kib)), layout)
+}
+
+fn striped(level: Level, members: u32, kib: u64, layout: Option<&str>) -> Geometry {
+    of(level, members, kib, layout).expect("an array that can be").expect("striped")
+}
+
+#[test]
+fn published_cases_come_out() {
+    let raid6 = striped(Level::Raid6, 12, 128, None);
+    assert_eq!((raid6.stride(4096), raid6.stripe_width(4096)), (Ok(32), Ok(320)));
+    let raid5 = striped(Level::Raid5, 4, 64, None);
+    assert_eq!((raid5.stride(4096), raid5.stripe_width(4096)), (Ok(16), Ok(48)));
+    assert_eq!((raid5.sunit(), raid5.swidth(), raid5.stripe()), (128, 384, Bytes::kib(192)));
+    assert_eq!(striped(Level::Raid0, 2, 512, None).stripe(), Bytes::mib(1));
+}
+
+#[test]
+fn raid_10_has_the_data_disks_that_the_kernel_announces() {
+    // optimal_io_size / minimum_io_size of arrays with a chunk of 64 KiB (Linux 6.1).
+    for (members, layout, data_disks) in [
+        (4, "near2", 2),
+        (4, "far2", 4),
+        (4, "offset2", 4),
+        (5, "near2", 5),
+        (6, "near3", 2),
+        (12, "near2", 6),
+        (2, "near2", 1),
+    ] {
+        let found = striped(Level::Raid10, members, 64, Some(layout)).data_disks;
+        assert_eq!(found, data_disks, "{members} members, {layout}");
+    }
+    assert_eq!(striped(Level::Raid10, 4, 64, None), striped(Level::Raid10, 4, 64, Some("near2")));
+}
+
+#[test]
+fn what_is_not_striped_has_no_geometry() {
+    assert_eq!(Geometry::of(Level::Raid1, 2, None, None), Ok(None));
+    assert_eq!(of(Level::Raid1, 4, 64, None), Ok(None), "a mirror's chunk means nothing");
+    assert_eq!(Geometry::of(Level::Raid0, 1, None, None), Ok(None));
+}
+
+#[test]
+fn impossible_arrays_are_refused_with_advice() {
+    let refused = |found: Result<Option<Geometry>, Reason>, named: &str| {
+        let reason = found.expect_err(named);
+        assert!(reason.message.contains(named) && reason.advice.is_some(), "{named}: {reason:?}");
+    };
+    for (level, members, least) in [
+        (Level::Raid0, 0, "1 members"),
+        (Level::Raid1, 1, "2 members"),
+        (Level::Raid5, 2, "3 members"),
+        (Level::Raid6, 3, "4 members"),
+        (Level::Raid10, 1, "2 members"),
+    ] {
+        refused(of(level, members, 64, None), least);
+    }
+    refused(of(Level::Raid10, 2, 64, Some("near3")), "near3 needs 3 members");
+    refused(Geometry::of(Level::Raid5, 4, None, None), "without a chunk");
+    for bytes in [0, 512, 2048, 96 << 10, (64 << 10) + 1, 2 << 30, u64::MAX] {
+        refused(Geometry::of(Level::Raid5, 4, Some(Bytes(bytes)), None), &format!("({bytes} bytes)"));
+    }
+    for (level, layout) in [
+        (Level::Raid0, "near2"),
+        (Level::Raid1, "left-symmetric"),
+        (Level::Raid5, "near2"),
+        (Level::Raid6, "left"),
+        (Level::Raid10, "left-symmetric"),
+        (Level::Raid10, "near"),
+        (Level::Raid10, "near1"),
+        (Level::Raid10, "near02"),
+        (Level::Raid10, "near+2"),
+        (Level::Raid10, "n2"),
+        (Level::Raid10, "far4294967298"),
+    ] {
+        refused(of(level, 8, 64, Some(layout)), &format!("`{layout}`"));
+    }
+    let small = striped(Level::Raid5, 4, 4, None);
+    assert!(small.stride(65536).is_err() && small.stripe_width(0).is_err());
+}
+
+#[test]
+fn layouts_have_mdadms_spelling() {
+    for (level, name, mdadm) in [
+        (Level::Raid5, "right-asymmetric", "right-asymmetric"),
+        (Level::Raid6, "left-symmetric", "left-symmetric"),
+        (Level::Raid10, "near2", "n2"),
+        (Level::Raid10, "far3", "f3"),
+        (Level::Raid10, "offset2", "o2"),
+    ] {
+        let layout = Layout::of(level, Some(name)).expect("known").expect("has layouts");
+        assert_eq!((layout.mdadm().as_str(), layout.name().as_str()), (mdadm, name));
+    }
+    assert_eq!(Layout::of(Level::Raid1, None), Ok(None));
+    let default = Layout::of(Level::Raid6, None).expect("a default").expect("has layouts");
+    assert_eq!(default.name(), "left-symmetric");
+}
+
+#[test]
+fn every_array_obeys_the_laws() {
+    let layouts = ["near2", "near3", "far2", "far3", "offset2", "offset4"];
+    let mut seen = 0;
+    for members in 1..=64 {
+        for chunk in (12..=24).map(|shift| Bytes(1 << shift)) {
+            for level in Level::ALL {
+                let names: Vec<_> = if level == Level::Raid10 {
+                    layouts.iter().map(|name| Some(*name)).collect()
+                } else {
+                    vec![None]
+                };
+                for layout in names {
+                    let Ok(Some(found)) = Geometry::of(level, members, Some(chunk), layout) else { continue };
+                    seen += 1;
+                    let case = format!("{level:?} {members} {chunk} {layout:?}: {found:?}");
+                    assert!((1..=members).contains(&found.data_disks), "{case}");
+                    assert_eq!(found.stripe().0, chunk.0 * u64::from(found.data_disks), "{case}");
+                    // Each unit says the same stripe.
+                    assert_eq!(found.sunit() * 512, chunk.0, "{case}");
+                    assert_eq!(found.swidth() * 512, found.stripe().0, "{case}");
+                    for block in [1024, 2048, 4096] {
+                        assert_eq!(found.stride(block).map(|n| n * block), Ok(chunk.0), "{case}");
+                        assert_eq!(
+                            found.stripe_width(block).map(|n| n * block),
+                            Ok(found.stripe().0),
+                            "{case}"
+                        );
+                    }
+                    // What parity costs is what is missing.
+                    let parity = match level {
+                        Level::Raid5 => 1,
+                        Level::Raid6 => 2,
+                        _ => continue,
+                    };
+                    assert_eq!(found.data_disks + parity, members, "{case}");
+                }
+            }
+        }
+    }
+    assert!(seen > 5000, "{seen} arrays prove little");
+}

@@ -1,0 +1,99 @@
+//! Where an array keeps its copies or its parity, by name: as plans write it and as mdadm does.
+
+use fsdyno_spec::array::Level;
+use fsdyno_spec::outcome::Reason;
+
+/// How parity goes round in RAID 5 and 6.
+const PARITY: [&str; 4] = ["left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"];
+
+/// How copies lie in RAID 10, each with mdadm's letter.
+const COPIES: [(&str, &str); 3] = [("near", "n"), ("far", "f"), ("offset", "o")];
+
+/// A layout that a RAID level has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Parity goes round in this order.
+    Parity(&'static str),
+    /// Copies lie in this way, so many of each chunk.
+    Copies {
+        /// `near`, `far` or `offset`.
+        how: &'static str,
+        /// Copies of each chunk, the first one included.
+        count: u32,
+    },
+}
+
+impl Layout {
+    /// The layout of a name, or the level's default (left-symmetric, near2) without one; none for levels
+    /// that have no layouts.
+    ///
+    /// # Errors
+    /// A name that the level does not have, with those that it has.
+    pub fn of(level: Level, name: Option<&str>) -> Result<Option<Self>, Reason> {
+        let number = level.number();
+        let unknown = |name: &str, known: &str| {
+            Err(Reason::new(format!("RAID {number} has no layout `{name}`")).advise(known.to_string()))
+        };
+        match (level, name) {
+            (Level::Raid0 | Level::Raid1, None) => Ok(None),
+            (Level::Raid0 | Level::Raid1, Some(name)) => unknown(name, "leave `layout` out for this level"),
+            (Level::Raid5 | Level::Raid6, name) => {
+                let name = name.unwrap_or(PARITY[0]);
+                match PARITY.into_iter().find(|known| *known == name) {
+                    Some(known) => Ok(Some(Self::Parity(known))),
+                    None => unknown(name, &format!("its layouts are: {}", PARITY.join(", "))),
+                }
+            }
+            (Level::Raid10, name) => {
+                let name = name.unwrap_or("near2");
+                match Self::copied(name) {
+                    Some(layout) => Ok(Some(layout)),
+                    None => unknown(
+                        name,
+                        "its layouts are nearN, farN and offsetN with N copies, 2 at least: near2, far2, offset2",
+                    ),
+                }
+            }
+        }
+    }
+
+    fn copied(name: &str) -> Option<Self> {
+        COPIES.iter().find_map(|(how, _)| {
+            let digits = name.strip_prefix(how)?;
+            let plain = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+            let count = digits.parse().ok().filter(|count| plain && (2..=200).contains(count))?;
+            Some(Self::Copies { how, count })
+        })
+    }
+
+    /// As a plan writes it.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Parity(name) => name.to_string(),
+            Self::Copies { how, count } => format!("{how}{count}"),
+        }
+    }
+
+    /// As `mdadm --layout=` takes it.
+    #[must_use]
+    pub fn mdadm(self) -> String {
+        match self {
+            Self::Parity(name) => name.to_string(),
+            Self::Copies { how, count } => {
+                let letter = COPIES.iter().find(|(known, _)| *known == how).map_or(how, |(_, letter)| letter);
+                format!("{letter}{count}")
+            }
+        }
+    }
+
+    /// Copies of each chunk; 1 where parity protects it.
+    pub(crate) fn copies(self) -> u32 {
+        if let Self::Copies { count, .. } = self { count } else { 1 }
+    }
+
+    /// Copies that lie side by side in one stripe.
+    pub(crate) fn near_copies(self) -> u32 {
+        if let Self::Copies { how: "near", count } = self { count } else { 1 }
+    }
+}
