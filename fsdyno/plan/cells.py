@@ -12,7 +12,7 @@ from typing import Any
 
 from fsdyno.plan.checks import Tables, check_course
 from fsdyno.plan.matrix import labels_of, name_of
-from fsdyno.plan.model import Axis, Cell, Point, Spec, Value, what_hash
+from fsdyno.plan.model import Axis, Cell, Point, Spec, Value, configuration
 from fsdyno.plan.paths import UnplacedError, merge, phase_label, place
 from fsdyno.plan.problems import Path, Problem, unknown
 from fsdyno.plan.schema import Walker
@@ -50,10 +50,11 @@ class Draft:
 class Builder:
     """Builds the cells of one plan."""
 
-    def __init__(self, schema: dict[str, Any], tables: Tables, trial: dict[str, Any]) -> None:
+    def __init__(self, schema: dict[str, Any], tables: Tables, trial: dict[str, Any], where: str) -> None:
         self.schema = _as_written(schema)
         self.tables = tables
         self.trial = trial
+        self.where = where  # the plan's `place`
         self.walker = Walker(self.schema)
         self.phase_schema = self.walker.find(["phases", 0]) or {}
         self.found: dict[Problem, list[str]] = {}  # problem -> names of the cells that have it
@@ -135,7 +136,7 @@ class Builder:
             spec, sound = self._resolve(draft, name)
             if sound:
                 self._course(draft, spec, list(range(len(spec["phases"]))), name)
-            return Cell(index, {}, name, spec, (0, 0), (), what_hash(spec, ()))
+            return Cell(index, {}, name, spec, (0, 0), (), configuration(spec, (0, 0), ()))
         span = self._span(draft, sweep, repeat, name)
         swept: list[tuple[Spec, ...]] = []
         first: Spec = {}
@@ -148,7 +149,7 @@ class Builder:
             labels = {a.key: self._wire(a, v, inner, spec) for a, v in zip(sweep, values, strict=True)}
             phases = spec.get("phases", [])[span[0] : span[1]]
             swept.append(tuple({**phase, "point": labels} for phase in phases))
-        cell = Cell(index, {}, name, first, span, tuple(swept), what_hash(first_without(first, span), swept))
+        cell = Cell(index, {}, name, first, span, tuple(swept), configuration(first, span, swept))
         if whole:
             flat = cell.expand(range(len(swept)))
             width = span[1] - span[0]
@@ -190,7 +191,7 @@ class Builder:
         return spec, sound
 
     def _course(self, draft: Draft, flat: Spec, origins: Sequence[int], cell: str) -> None:
-        for problem in check_course(flat, self.tables):
+        for problem in check_course(flat, self.tables, self.where):
             path = problem.path
             if len(path) > 1 and path[0] == "phases" and isinstance(path[1], int):
                 path = ("phases", origins[path[1]], *path[2:])
@@ -261,9 +262,3 @@ def _as_written(schema: dict[str, Any]) -> dict[str, Any]:
     if phase is not None:
         phase["properties"].pop("point", None)
     return copied
-
-
-def first_without(spec: Spec, span: tuple[int, int]) -> Spec:
-    """The spec without its swept phases, but with their place: what all points share."""
-    phases = spec.get("phases", [])
-    return {**spec, "phases": [*phases[: span[0]], "sweep", *phases[span[1] :]]}

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fsdyno.plan.effects import follow, load_of, makes_files
+from fsdyno.plan.layers import check_layers, room
+from fsdyno.plan.model import GUEST, NATIVE
 from fsdyno.plan.problems import Path, Problem, unknown
 from fsdyno.units import show_bytes
 
@@ -40,12 +42,28 @@ class Tables:
         return row
 
 
-def check_course(spec: Mapping[str, Any], tables: Tables) -> Iterator[Problem]:
-    """Problems of a flat, valid spec. Paths are of the flat spec."""
+def check_course(spec: Mapping[str, Any], tables: Tables, where: str) -> Iterator[Problem]:
+    """Problems of a flat, valid spec, to run in the place `where`. Paths are of the flat spec."""
+    yield from _place(spec, where)
     yield from _stack(spec, tables)
     yield from _loads(spec)
     if "directory" not in spec["stack"]:
         yield from _mounts(spec, tables)
+
+
+def _place(spec: Mapping[str, Any], where: str) -> Iterator[Problem]:
+    machine = "machine" in spec
+    if machine and where == NATIVE:
+        text = 'a machine is a guest, but the plan says place = "native": leave one of them out'
+        yield Problem(("machine",), "structure", text)
+    if machine and "directory" in spec["stack"]:
+        text = "a directory is measured on the machine that it is on: leave this out, or use stack.devices"
+        yield Problem(("machine",), "structure", text)
+    if machine or where == GUEST:
+        for number, device in enumerate(spec["stack"].get("devices", ())):
+            if "disk" in device:
+                text = "a guest gets no real disk, only files: use { file = { size = … } }, or run natively"
+                yield Problem(("stack", "devices", number, "disk"), "structure", text)
 
 
 def _stack(spec: Mapping[str, Any], tables: Tables) -> Iterator[Problem]:
@@ -66,21 +84,21 @@ def _stack(spec: Mapping[str, Any], tables: Tables) -> Iterator[Problem]:
         text = f"{tables.kind(spec)} needs a device: write stack.devices = [{{ file = {{ size = … }} }}]"
         yield Problem(("stack",), "structure", text)
         return
-    sizes = [device["file"]["size"] for device in devices if "file" in device]
-    if len(sizes) < len(devices):
+    yield from check_layers(spec)
+    size = room(spec)
+    if size is None:
         return
     place: Path = ("stack", "devices", 0, "file", "size")
     least = tables.minimum_size(spec)
-    for number, size in enumerate(sizes):
-        if size < least:
-            text = f"{show_bytes(size)} is too small for {tables.kind(spec)}: at least {show_bytes(least)}"
-            yield Problem((*place[:2], number, *place[3:]), "value", text)
+    if size < least:
+        text = f"{show_bytes(size)} is too small for {tables.kind(spec)}: at least {show_bytes(least)}"
+        yield Problem(place, "value", text)
     course = follow(spec)
-    if course.peak > sum(sizes):
+    if course.peak > size:
         parts = ", ".join(f"{name} {show_bytes(size)}" for name, size in course.peak_of.items())
         text = (
             f"the data sets need {show_bytes(course.peak)} at one time ({parts}), "
-            f"the device has {show_bytes(sum(sizes))}: make it larger or the data smaller"
+            f"the device has {show_bytes(size)}: make it larger or the data smaller"
         )
         yield Problem(place, "value", text)
 

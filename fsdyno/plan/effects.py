@@ -111,6 +111,15 @@ def _extent(datasets: Mapping[str, Any], name: Any) -> tuple[int, int]:
     return int(dataset.get("files", 0)), int(dataset.get("size", 0))
 
 
+def leaves(stack: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+    """The leaf devices in slot order, each with its place in `stack.devices`: `count` is spelt out."""
+    found: list[tuple[int, Mapping[str, Any]]] = []
+    for number, device in enumerate(stack.get("devices", ())):
+        count = int(device["file"].get("count", 1)) if "file" in device else 1
+        found += [(number, device)] * count
+    return found
+
+
 def space(
     cells: Iterable[Cell], needs_device: Callable[[Spec], bool], place_of: Callable[[str | None], str]
 ) -> dict[str, int]:
@@ -118,7 +127,7 @@ def space(
 
     `place_of` gives the place of a folder; None is the agent's work folder. Written files are kept for
     the whole campaign, one for each slot, size and folder; sparse files and data in a directory come and
-    go with their trial.
+    go with their trial, and are filled by an array that computes its parity or copies.
     """
     kept: dict[tuple[Any, ...], int] = {}
     passing: Counter[str] = Counter()
@@ -129,15 +138,16 @@ def space(
         if stack.get("directory"):
             here[place_of(stack["directory"])] += peak
         elif needs_device(cell.spec):
-            for slot, device in enumerate(stack.get("devices", ())):
-                file: Spec | None = device.get("file")
+            filled = (stack.get("array") or {}).get("resync") == "wait"
+            for slot, (_, device) in enumerate(leaves(stack)):
+                file: Mapping[str, Any] | None = device.get("file")
                 if file is None:
                     continue
                 folder = file.get("folder")
                 if file.get("backing") == "written":
                     kept[(slot, file["size"], folder)] = file["size"]
                 else:
-                    most = int(peak * (1 + _SPARSE_EXTRA)) + _SPARSE_LEAST
+                    most = file["size"] if filled else int(peak * (1 + _SPARSE_EXTRA)) + _SPARSE_LEAST
                     here[place_of(folder)] += min(file["size"], most)
         passing |= here
     for _, size, folder in kept:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fsdyno.plan.effects import Step, follow
-from fsdyno.plan.model import Plan
+from fsdyno.plan.effects import Step, follow, leaves, load_of
+from fsdyno.plan.model import Plan, Spec, canonical
 
 # Assumed rates of a modest virtual disk: right within a factor of about three, no more.
 BYTES_PER_SECOND = 800e6  # streams, mostly through the page cache
@@ -18,6 +18,11 @@ RANDOM_PER_SECOND = 15e3
 STEP_SECONDS = 0.05  # mount, unmount, remount, a setting
 TOOL_SECONDS = 0.15  # mkfs, a full check of little data
 TRIAL_SECONDS = 0.2  # building and taking down
+RESYNC_PER_SECOND = 100e6  # bytes of each member, while parity or copies are computed
+
+# A guest with emulated CPUs, as most are that are booted where KVM is missing.
+BOOT_SECONDS = 20.0  # each machine, once a round
+GUEST_FACTOR = 8.0  # all that the CPUs do takes so many times longer
 
 
 @dataclass(frozen=True)
@@ -33,8 +38,13 @@ class Estimate:
 
 def estimate(plan: Plan) -> Estimate:
     """Estimates a plan from what its phases do."""
-    courses = [follow(cell.expand(range(len(plan.points)))) for cell in plan.cells]
-    per_round = sum(trial_seconds(course.steps) for course in courses)
+    specs = [cell.expand(range(len(plan.points))) for cell in plan.cells]
+    courses = [follow(spec) for spec in specs]
+    machines = {canonical(spec["machine"]) for spec in specs if "machine" in spec}
+    per_round = len(machines) * BOOT_SECONDS
+    for spec, course in zip(specs, courses, strict=True):
+        slower = GUEST_FACTOR if "machine" in spec else 1.0
+        per_round += slower * trial_seconds(course.steps) + _resync_seconds(spec)
     space = plan.space()
     written = space + plan.rounds * sum(course.written for course in courses)
     setup = space / BACKING_PER_SECOND
@@ -44,6 +54,17 @@ def estimate(plan: Plan) -> Estimate:
 def trial_seconds(steps: Iterable[Step]) -> float:
     """Seconds of one trial at the assumed rates."""
     return TRIAL_SECONDS + sum(_step_seconds(step) for step in steps)
+
+
+def _resync_seconds(spec: Spec) -> float:
+    """What arrays wait for: at their start, and where a phase waits for a rebuild or a reshape."""
+    array = spec["stack"].get("array")
+    if array is None:
+        return 0.0
+    waits = sum(load_of(phase)[0] in ("add", "resync", "grow") for phase in spec["phases"])
+    waits += array.get("resync") == "wait" and array["level"] != 0
+    sizes = [device["file"]["size"] for _, device in leaves(spec["stack"]) if "file" in device]
+    return waits * max(sizes, default=0) / RESYNC_PER_SECOND
 
 
 def _step_seconds(step: Step) -> float:

@@ -16,7 +16,7 @@ from fsdyno.plan.checks import Tables
 from fsdyno.plan.choose import Exclusion, reference
 from fsdyno.plan.locate import Position, positions
 from fsdyno.plan.matrix import Axes, product
-from fsdyno.plan.model import Plan
+from fsdyno.plan.model import PLACES, Plan
 from fsdyno.plan.problems import Path, PlanError, Problem, unknown
 from fsdyno.plan.sound import assert_sound
 from fsdyno.plan.values import strange, too_deep
@@ -96,8 +96,8 @@ def _read(
     if seed is not None and not 0 <= seed < 2**63:
         problems.append(Problem(("seed",), "value", "expected a whole number from 0 to 2^63 - 1"))
     place = _scalar(document, "place", str, "auto", problems)
-    if not place:
-        problems.append(Problem(("place",), "value", 'is empty; write "auto" or leave it out'))
+    if place not in PLACES:
+        problems.append(Problem(("place",), "unknown", unknown(place, PLACES, f"place {quote(place)}")))
 
     axes = Axes("matrix", problems).read(document["matrix"]) if "matrix" in document else ()
     given = document.get("sweep", {})
@@ -122,7 +122,7 @@ def _read(
         )
         return None, problems
     tables = Tables(describe)
-    builder = Builder(schema, tables, trial)
+    builder = Builder(schema, tables, trial, place)
     cells, points = builder.build(axes, combinations, sweep, settings, repeat)
     problems += builder.problems()
     plan = Plan(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
 Spec = dict[str, Any]
 """A trial spec in base units, as the agent's schema has it."""
+
+AUTO, NATIVE, GUEST = PLACES = ("auto", "native", "guest")
+"""What a plan may say of its place; `auto` leaves it to the campaign."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class Cell:
     """For each point the phases of the span, each with `point` filled in."""
     what: str = field(default="", compare=False)
 
+    def on(self, machine: Spec) -> Cell:
+        """The same cell in a guest, which becomes part of its configuration."""
+        spec = {**self.spec, "machine": machine}
+        return replace(self, spec=spec, what=configuration(spec, self.span, self.point_phases))
+
     def expand(self, point_order: Sequence[int]) -> Spec:
         """The flat spec that is sent to the agent: the span once per point, in the given order."""
         if sorted(point_order) != list(range(len(self.point_phases))):
@@ -77,6 +85,14 @@ def what_hash(spec: Spec, point_phases: Sequence[Sequence[Spec]]) -> str:
     """SHA-256 of what is done: the resolved spec and the set of its sweep points, in no order."""
     points = sorted(canonical(list(phases)) for phases in point_phases)
     return hashlib.sha256(canonical({"spec": spec, "points": points}).encode()).hexdigest()
+
+
+def configuration(spec: Spec, span: tuple[int, int], point_phases: Sequence[Sequence[Spec]]) -> str:
+    """The hash of a cell: without the swept phases themselves, but with their place, as all points share it."""
+    if not point_phases:
+        return what_hash(spec, ())
+    phases = spec.get("phases", [])
+    return what_hash({**spec, "phases": [*phases[: span[0]], "sweep", *phases[span[1] :]]}, point_phases)
 
 
 def canonical(value: Any) -> str:
@@ -111,6 +127,23 @@ class Plan:
     def trials(self) -> int:
         """Trials of the whole campaign."""
         return self.rounds * len(self.cells)
+
+    @property
+    def has_machine(self) -> bool:
+        """Whether a cell asks for a guest of its own accord."""
+        return any("machine" in cell.spec for cell in self.cells)
+
+    def in_guest(self) -> Plan:
+        """The plan with a machine for each cell that has none, but for those in a directory."""
+        from fsdyno.plan.schema import Walker
+
+        walker = Walker(self.schema)
+        machine: Spec = walker.check({}, walker.find(["machine"]) or {})
+        cells = [
+            cell if "machine" in cell.spec or cell.spec["stack"].get("directory") else cell.on(machine)
+            for cell in self.cells
+        ]
+        return replace(self, cells=tuple(cells))
 
     def space(self) -> int:
         """Bytes that backing files (and data in directories) will take at most, wherever they are."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fsdyno.plan.effects import load_of
@@ -78,6 +80,7 @@ def _facts(plan: Plan, cost: Estimate) -> list[tuple[str, str]]:
     return [
         ("trials", f"{plan.trials}: {plan.rounds} rounds × {cells}{points}{pilot}"),
         ("place", plan.place),
+        ("stack", stack(plan.cells[0].spec, Walker(plan.schema))),
         ("seed", seed),
         ("space", show_bytes(plan.space())),
         (
@@ -87,6 +90,34 @@ def _facts(plan: Plan, cost: Estimate) -> list[tuple[str, str]]:
         ("written", f"about {show_bytes(cost.bytes_written)} in all"),
         ("reference", ", ".join(f"{k} = {v}" for k, v in plan.reference.items()) or "none"),
     ]
+
+
+def stack(spec: Spec, walker: Walker) -> str:
+    """The layers from the leaves up: `12 × file size=512 MiB > array level=6 chunk=128 KiB > lvm`."""
+    given = spec["stack"]
+    if given.get("directory"):
+        return f"directory {given['directory']}"
+    parts = []
+    for number, device in enumerate(given.get("devices", ())):
+        kind, table = next(iter(device.items()))
+        rest = {key: value for key, value in table.items() if key != "count"}
+        words = _settings(rest, walker.find(["stack", "devices", number, kind]), walker)
+        parts.append(
+            " ".join([*([f"{table['count']} ×"] if table.get("count", 1) > 1 else []), kind, *words])
+        )
+    above = []
+    for layer in ("array", "lvm", "geometry"):
+        if layer in given:
+            words = _settings(given[layer], walker.find(["stack", layer]), walker)
+            above.append(" ".join([layer, *words]))
+    return " > ".join([", ".join(_counted(parts)), *above]) or "none"
+
+
+def _counted(parts: Sequence[str]) -> Iterator[str]:
+    """Equal ones in a row once, with their number."""
+    for part, equal in groupby(parts):
+        number = len(list(equal))
+        yield f"{number} × {part}" if number > 1 else part
 
 
 def summary(phase: Spec, walker: Walker) -> str:
@@ -108,6 +139,10 @@ def _settings(table: Any, schema: Schema | None, walker: Walker) -> list[str]:
     for key, value in table.items():
         given = properties.get(key, {})
         if "default" in given and given["default"] == value:
+            continue
+        if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+            tables = [" ".join(_settings(one, walker.child(given, 0), walker)) for one in value]
+            words.append(f"{key}=[{', '.join(tables)}]")
             continue
         form = walker.resolve(given).get("format")
         words.append(f"{key}={_with_unit(value, form)}")
