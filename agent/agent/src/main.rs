@@ -6,8 +6,10 @@
 mod channel;
 mod describe;
 mod facts;
+mod guests;
 mod listener;
 mod phases;
+mod place;
 mod proof;
 mod run;
 mod schema;
@@ -34,6 +36,9 @@ struct Cli {
     /// Folder for backing files and mount points [default: work, below the state folder].
     #[arg(long, env = "FSDYNO_WORK", value_name = "DIR", global = true)]
     work: Option<PathBuf>,
+    /// Folder with the kernels of guests [default: fsdyno below the user's or the system's cache folder].
+    #[arg(long, env = "FSDYNO_CACHE", value_name = "DIR", global = true)]
+    cache: Option<PathBuf>,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -54,17 +59,30 @@ enum Verb {
     },
     /// Undoes what dead agents left, and says what.
     Clean,
+    /// `run`, as the first process of a guest starts it.
+    #[command(hide = true)]
+    Guest,
 }
 
 fn main() -> ExitCode {
+    if fsdyno_machine::is_first_process() {
+        fsdyno_machine::first_process("guest");
+    }
+    if fsdyno_machine::is_module_request() {
+        return fsdyno_machine::module_request();
+    }
     let cli = Cli::parse();
     let state = cli.state.unwrap_or_else(default_state);
     let work = cli.work.unwrap_or_else(|| state.join("work"));
+    let cache = cli.cache.unwrap_or_else(default_cache);
     match cli.verb {
         Verb::Schema => print(&schema::schema()),
         Verb::Describe => print(&describe::describe()),
         Verb::Survey => print(&survey::survey(&state, &work)),
-        Verb::Run { destroy } => run::run(fsdyno_stack::RigOptions { state, work, destroy }),
+        Verb::Run { destroy } => {
+            run::run(fsdyno_stack::RigOptions { state, work, destroy, ..Default::default() }, cache)
+        }
+        Verb::Guest => run::run_in_guest(),
         Verb::Clean => {
             let cleaned = fsdyno_stack::clean(&state);
             print(&cleaned);
@@ -78,9 +96,22 @@ fn default_state() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/var/lib/fsdyno");
     }
-    let of_user = std::env::var_os("XDG_STATE_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
-    of_user
-        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state")))
+    of_user("XDG_STATE_HOME", ".local/state")
+}
+
+/// `/var/cache/fsdyno` for root; else in the user's own cache folder.
+fn default_cache() -> PathBuf {
+    if rustix::process::geteuid().is_root() {
+        return PathBuf::from("/var/cache/fsdyno");
+    }
+    of_user("XDG_CACHE_HOME", ".cache")
+}
+
+/// Our folder below one of the user's base directories.
+fn of_user(variable: &str, below_home: &str) -> PathBuf {
+    let named = std::env::var_os(variable).filter(|v| !v.is_empty()).map(PathBuf::from);
+    named
+        .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(below_home)))
         .unwrap_or_else(std::env::temp_dir)
         .join("fsdyno")
 }

@@ -38,6 +38,10 @@ pub struct BackingFile {
     pub size: u64,
     /// How it is laid out.
     pub backing: Backing,
+    /// Whether the file system that it is on takes direct I/O.
+    pub direct: bool,
+    /// Its place in the order of making.
+    pub number: u64,
 }
 
 /// A page-aligned buffer for direct I/O.
@@ -77,7 +81,8 @@ impl BackingFile {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<Self, Refused> {
-        let fail = |error: io::Error| Refused::io("cannot make a backing file in", folder, &error);
+        let place = folder;
+        let fail = |error: io::Error| Refused::io("cannot make a backing file in", place, &error);
         room(folder, size, backing)?;
         let name = format!("fsdyno-{}.img", nonce().map_err(fail)?);
         let path = folder.join(&name);
@@ -85,18 +90,18 @@ impl BackingFile {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         // Not every file system takes direct I/O; the loop device tells later whether it is used.
-        let file = match options.clone().custom_flags(libc::O_DIRECT).open(&path) {
+        let (file, direct) = match options.clone().custom_flags(libc::O_DIRECT).open(&path) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 let _ = std::fs::remove_file(&path);
-                options.open(&path)
+                (options.open(&path).map_err(fail)?, false)
             }
-            other => other,
-        }
-        .map_err(fail)?;
+            other => (other.map_err(fail)?, true),
+        };
         let identity = Identity::of(&file).map_err(fail)?;
         // The name goes at once: from here the file lives as long as we, or a loop device, hold it.
         std::fs::remove_file(&path).map_err(fail)?;
-        let made = Self { file, identity, name, folder: folder.to_path_buf(), size, backing };
+        let folder = folder.to_path_buf();
+        let made = Self { file, identity, name, folder, size, backing, direct, number: 0 };
         keep_extents(&made.file);
         match backing {
             Backing::Sparse => ftruncate(&made.file, size).map_err(|e| fail(e.into()))?,

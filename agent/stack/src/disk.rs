@@ -36,6 +36,8 @@ pub struct Disk {
     sequence: u64,
     found: Vec<(&'static str, String)>,
     hold: Option<File>,
+    /// Whether this trial may have put something of ours on it.
+    written: bool,
 }
 
 /// A file system that we made on a real disk: how a later trial recognises its own.
@@ -155,6 +157,7 @@ impl Disk {
                 .collect(),
             device,
             hold: None,
+            written: false,
         };
         // What its name led to before the open counts only if the descriptor is the same.
         disk.verify_descriptor(&hold)?;
@@ -287,32 +290,39 @@ impl Disk {
         settings::assert_all(&self.device.disk(), &found)
     }
 
-    /// Records that a file system with this UUID, about to be made here, is ours. mkfs may then be
-    /// forced: nothing is here, or a file system that we made before.
+    /// Records that a file system, array or volume with this UUID, about to be made here, is ours. The
+    /// tool may then be forced: nothing is here, or something that we made before.
     ///
     /// # Errors
     /// Of the state folder, or if anything else is on the disk; then mkfs must not run.
-    pub fn own(&self, uuid: &str, state: &Path, ledger: &mut Ledger) -> io::Result<()> {
+    pub fn own(&mut self, uuid: &str, ledger: &mut Ledger) -> io::Result<()> {
         self.held().and_then(|file| self.blank_or_ours(file)).map_err(io::Error::other)?;
         let (size, serial) = (self.device.size.0, self.serial.clone());
-        remember(state, &Owned { uuid: uuid.to_string(), size, serial: serial.clone() })?;
+        remember(&self.state, &Owned { uuid: uuid.to_string(), size, serial: serial.clone() })?;
         let uuid = uuid.to_string();
-        ledger.record(&Entry::Superblock { disk: self.link.clone(), size, serial, uuid })
+        ledger.record(&Entry::Superblock { disk: self.link.clone(), size, serial, uuid })?;
+        self.written = true;
+        Ok(())
     }
 
-    /// Removes what makes our file system known, so that the disk is blank when we leave it. A disk
-    /// on which nothing is known is left as it is.
+    /// Removes what makes known what we put on it in this trial, so that the disk is blank when we leave
+    /// it. A disk on which we put nothing, or nothing is known, is left as it is.
     ///
     /// # Errors
     /// Of the disk; if it is another one, or something foreign is on it: then it is not written to.
     pub fn wipe(&mut self) -> Result<(), Failure> {
+        if !self.written {
+            return Ok(());
+        }
         self.hold()?;
         let file = self.held()?;
         match self.blank_or_ours(file)? {
-            Contents::Blank => Ok(()),
+            Contents::Blank => {}
             Contents::Ours => wipe_signatures(file, self.device.size.0)
-                .map_err(|error| Failure::io("cannot wipe", &self.device.path, &error)),
+                .map_err(|error| Failure::io("cannot wipe", &self.device.path, &error))?,
         }
+        self.written = false;
+        Ok(())
     }
 }
 

@@ -13,6 +13,8 @@ use fsdyno_spec::outcome::{Outcome, Reason};
 pub struct Refused {
     /// Kind, which decides the exit code.
     pub refusal: Refusal,
+    /// What it makes of the trial: `Unsupported` only ends this one, and nobody is told more.
+    pub outcome: Outcome,
     /// What is in the way, and what to do instead.
     pub reason: Reason,
 }
@@ -29,7 +31,11 @@ pub struct Failure {
 impl Refused {
     /// A refusal; `advice` is what to do instead.
     pub fn new(refusal: Refusal, message: impl Into<String>, advice: impl Into<String>) -> Self {
-        Self { refusal, reason: Reason::new(message).advise(advice) }
+        let outcome = match refusal {
+            Refusal::NoRoot => Outcome::Unsupported,
+            _ => Outcome::Failed,
+        };
+        Self { refusal, outcome, reason: Reason::new(message).advise(advice) }
     }
 
     /// Something outside stands in the way.
@@ -81,7 +87,14 @@ fn advice_for(error: &io::Error) -> &'static str {
 
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Self {
-        Self { outcome: Outcome::Failed, reason: refused.reason }
+        Self { outcome: refused.outcome, reason: refused.reason }
+    }
+}
+
+impl From<Failure> for Refused {
+    /// A failure while building is something outside that stands in the way.
+    fn from(failure: Failure) -> Self {
+        Self { refusal: Refusal::Environment, outcome: failure.outcome, reason: failure.reason }
     }
 }
 

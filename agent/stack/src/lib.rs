@@ -8,6 +8,8 @@ mod disk;
 mod failure;
 mod folder;
 mod identity;
+mod layer;
+mod leaf;
 pub mod ledger;
 mod loopdev;
 mod mount;
@@ -22,7 +24,8 @@ mod trial;
 
 pub use clean::clean;
 pub use failure::{Failure, Refused};
-pub use rig::{Rig, RigOptions};
+pub use layer::Change;
+pub use rig::{Image, Rig, RigOptions};
 pub use settings::Facts;
 pub use sysfs::BlockDevice;
 pub use tool::{ToolOutput, find_program};

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use fsdyno_spec::event::{Cleaned, Refusal};
 use fsdyno_spec::trial::{Backing, FileDevice, Stack};
+use fsdyno_spec::units::Bytes;
 use rustix::io::Errno;
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -18,11 +19,13 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use crate::backing::BackingFile;
 use crate::clean;
 use crate::disk::Disk;
-use crate::failure::Refused;
+use crate::failure::{Failure, Refused};
 use crate::folder;
-use crate::identity::nonce;
+use crate::identity::{nonce, process_start};
+use crate::leaf::looped;
 use crate::ledger::{self, Entry, Ledger};
 use crate::loopdev;
+use crate::sysfs;
 use crate::trial::TrialStack;
 
 /// Where a rig keeps its things, and what it may destroy.
@@ -34,6 +37,66 @@ pub struct RigOptions {
     pub work: PathBuf,
     /// Links below /dev/disk/by-id of disks whose contents may be lost.
     pub destroy: Vec<PathBuf>,
+    /// This machine was booted for trials: its `file` devices are virtio disks that it was given.
+    pub attached: bool,
+}
+
+/// A file for a machine's disk, open for reading and writing, and without a name.
+#[derive(Debug)]
+pub struct Image {
+    file: BackingFile,
+    logical_block_size: Bytes,
+    reused: bool,
+}
+
+impl Image {
+    /// The open file: it lives as long as somebody has a descriptor of it.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file.file
+    }
+
+    /// Whether its file system takes direct I/O: then it was opened so.
+    #[must_use]
+    pub fn direct(&self) -> bool {
+        self.file.direct
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn size(&self) -> Bytes {
+        Bytes(self.file.size)
+    }
+
+    /// Logical block size that the disk is to have.
+    #[must_use]
+    pub fn logical_block_size(&self) -> Bytes {
+        self.logical_block_size
+    }
+
+    /// How it is laid out.
+    #[must_use]
+    pub fn backing(&self) -> Backing {
+        self.file.backing
+    }
+
+    /// Whether an earlier trial used it.
+    #[must_use]
+    pub fn reused(&self) -> bool {
+        self.reused
+    }
+
+    /// The folder that it was made in.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.file.folder
+    }
+
+    /// Kernel names of the whole disks that it lies on.
+    #[must_use]
+    pub fn underneath(&self) -> Vec<String> {
+        sysfs::disks_under(&self.file.folder)
+    }
 }
 
 /// A host that trials run on, one at a time.
@@ -48,7 +111,12 @@ pub struct Rig {
     cleaned: Cleaned,
     numbers: Vec<u32>,
     free_numbers: Vec<u32>,
-    written: BTreeMap<(PathBuf, u64), Vec<BackingFile>>,
+    /// Written files that nobody uses, by folder and size, in the order of their making: a slot gets
+    /// the same file in each trial.
+    written: BTreeMap<(PathBuf, u64), BTreeMap<u64, BackingFile>>,
+    files: u64,
+    /// Queue attributes of attached disks as the first trial found them, by kernel name.
+    pub(crate) attached: BTreeMap<String, Vec<(&'static str, String)>>,
     /// Last, so that it is let go when everything else is gone.
     _lock: File,
 }
@@ -69,6 +137,7 @@ impl Rig {
             state: canonical(state)?,
             work: canonical(&options.work)?,
             destroy: options.destroy.clone(),
+            attached: options.attached,
         };
         // Without the privilege there are still directories to measure in.
         let barred = match rustix::process::geteuid().is_root() {
@@ -90,6 +159,8 @@ impl Rig {
             numbers: Vec::new(),
             free_numbers: Vec::new(),
             written: BTreeMap::new(),
+            files: 0,
+            attached: BTreeMap::new(),
             _lock: lock,
         })
     }
@@ -98,6 +169,52 @@ impl Rig {
     #[must_use]
     pub fn cleaned(&self) -> &Cleaned {
         &self.cleaned
+    }
+
+    /// Ledgers, the lock, and the record of file systems of ours on real disks.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        &self.options.state
+    }
+
+    /// Mount points, and backing files that name no folder of their own.
+    #[must_use]
+    pub fn work(&self) -> &Path {
+        &self.options.work
+    }
+
+    /// Records a process that this agent has just started and that may outlive it if it is killed (the
+    /// leader of a group of its own): the next agent then ends it, and its group. One that ended by
+    /// itself is nothing to worry about: pid and start time name no other.
+    ///
+    /// # Errors
+    /// If the ledger cannot be written, or there is no such process.
+    pub fn note_process(&mut self, pid: u32) -> Result<(), Failure> {
+        let fail = |error: io::Error| Failure::io("cannot write the ledger in", &self.options.state, &error);
+        let start = process_start(pid).ok_or_else(|| fail(io::Error::from_raw_os_error(libc::ESRCH)))?;
+        self.ledger.record(&Entry::Process { pid, start }).map_err(fail)
+    }
+
+    /// A file to give to a machine as a disk: written ones are kept for the campaign and used again,
+    /// sparse ones are made anew. It has no name any more: pass its descriptor on. Needs no root.
+    /// `device.count` is not looked at: it is one.
+    ///
+    /// # Errors
+    /// A refusal: a size that no device can have, no room (with how much is needed), the folder cannot
+    /// be written, stopped.
+    pub fn image(
+        &mut self,
+        device: &FileDevice,
+        progress: &mut dyn FnMut(&str, f64),
+    ) -> Result<Image, Refused> {
+        looped::check(device)?;
+        let (file, reused) = self.file(None, device, progress)?;
+        Ok(Image { file, logical_block_size: device.logical_block_size, reused })
+    }
+
+    /// Gives an image back when no machine has it any more; a written one serves again.
+    pub fn give_image(&mut self, image: Image) {
+        self.give_file(image.file);
     }
 
     /// A flag that ends long work of the rig's own (filling backing files) when somebody sets it.
@@ -182,6 +299,16 @@ impl Rig {
         device: &FileDevice,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<(BackingFile, bool), Refused> {
+        self.file(Some(trial), device, progress)
+    }
+
+    /// Likewise; without a trial everything belongs to the rig.
+    fn file(
+        &mut self,
+        trial: Option<&mut Ledger>,
+        device: &FileDevice,
+        progress: &mut dyn FnMut(&str, f64),
+    ) -> Result<(BackingFile, bool), Refused> {
         let folder = match &device.folder {
             Some(folder) => folder::offered(folder)?,
             None => self.options.work.clone(),
@@ -189,20 +316,25 @@ impl Rig {
         let kept = self.written.entry((folder.clone(), device.size.0)).or_default();
         if device.backing == Backing::Written {
             // One that something punched in spite of all is not the same file any more.
-            kept.retain(|file| file.allocated().is_ok_and(|allocated| allocated >= file.size));
-            if !kept.is_empty() {
-                return Ok((kept.remove(0), true));
+            kept.retain(|_, file| file.allocated().is_ok_and(|allocated| allocated >= file.size));
+            if let Some((_, file)) = kept.pop_first() {
+                return Ok((file, true));
             }
         }
         let (size, backing) = (device.size.0, device.backing);
-        let ledger = if backing == Backing::Written { &mut self.ledger } else { trial };
+        let ledger = match trial {
+            Some(trial) if backing == Backing::Sparse => trial,
+            _ => &mut self.ledger,
+        };
         let file = BackingFile::make(ledger, &folder, size, backing, &self.stop, progress)?;
-        Ok((file, false))
+        self.files += 1;
+        Ok((BackingFile { number: self.files, ..file }, false))
     }
 
     pub(crate) fn give_file(&mut self, file: BackingFile) {
         if file.backing == Backing::Written {
-            self.written.entry((file.folder.clone(), file.size)).or_default().push(file);
+            let kept = self.written.entry((file.folder.clone(), file.size)).or_default();
+            kept.insert(file.number, file);
         }
     }
 }
@@ -275,7 +407,7 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let (state, work) = (folder.path().join("state"), folder.path().join("work"));
-        let mut rig = Rig::open(RigOptions { state: state.clone(), work, destroy: Vec::new() }).unwrap();
+        let mut rig = Rig::open(RigOptions { state: state.clone(), work, ..RigOptions::default() }).unwrap();
         let add = || loop {
             let number = loopdev::draw().unwrap();
             if !loopdev::exists(number) {

@@ -22,7 +22,7 @@ macro_rules! needs_root {
 }
 
 pub fn options(folder: &Path) -> RigOptions {
-    RigOptions { state: folder.join("state"), work: folder.join("work"), destroy: Vec::new() }
+    RigOptions { state: folder.join("state"), work: folder.join("work"), ..RigOptions::default() }
 }
 
 pub fn rig(folder: &Path) -> Rig {
