@@ -2,6 +2,7 @@
 //!
 //! One writer numbers all lines, so a reader can tell that none is missing. Nothing is written
 //! during a timed phase except heartbeats: what a phase has to tell waits until its clock stopped.
+//! What a guest says is numbered there and passed on as it is.
 
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -18,6 +19,7 @@ const PART: usize = 192 * 1024;
 
 /// The one writer of events.
 pub struct Channel {
+    origin: Origin,
     boot: String,
     inner: Mutex<Inner>,
 }
@@ -31,8 +33,8 @@ struct Inner {
 
 impl Channel {
     /// A channel to `out` for the machine with this boot id.
-    pub fn new(boot: String, out: Box<dyn Write + Send>) -> Self {
-        Self { boot, inner: Mutex::new(Inner { seq: 0, trial: None, out, broken: false }) }
+    pub fn new(origin: Origin, boot: String, out: Box<dyn Write + Send>) -> Self {
+        Self { origin, boot, inner: Mutex::new(Inner { seq: 0, trial: None, out, broken: false }) }
     }
 
     /// From here on events belong to this trial (or to none).
@@ -49,7 +51,7 @@ impl Channel {
         }
         let envelope = Envelope {
             seq: inner.seq,
-            from: Origin::Rig,
+            from: self.origin,
             boot: self.boot.clone(),
             at_ns: fsdyno_probe::clock::monotonic_ns(),
             trial: inner.trial.clone(),
@@ -57,6 +59,14 @@ impl Channel {
         };
         inner.seq += 1;
         inner.broken = write_line(&mut *inner.out, &envelope).is_err();
+    }
+
+    /// Passes on a line that another machine's channel made, with its end.
+    pub fn relay(&self, line: &[u8]) {
+        let mut inner = self.lock();
+        if !inner.broken {
+            inner.broken = inner.out.write_all(line).and_then(|()| inner.out.flush()).is_err();
+        }
     }
 
     /// Whether the reader went away.
@@ -132,7 +142,7 @@ mod tests {
     #[test]
     fn a_large_artefact_comes_whole_and_in_order() {
         let sink = Sink::default();
-        let channel = Channel::new("boot".into(), Box::new(sink.clone()));
+        let channel = Channel::new(Origin::Rig, "boot".into(), Box::new(sink.clone()));
         // Incompressible, so that there is more than one part.
         let mut state = 1u64;
         let contents = (0..700_000)
@@ -158,7 +168,7 @@ mod tests {
     #[test]
     fn an_empty_artefact_is_one_part() {
         let sink = Sink::default();
-        let channel = Channel::new("boot".into(), Box::new(sink.clone()));
+        let channel = Channel::new(Origin::Rig, "boot".into(), Box::new(sink.clone()));
         let sha = channel.send_artefact("x", b"");
         assert_eq!(sha, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         assert_eq!(lines(&sink).len(), 1);

@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     match cli.verb {
         Verb::Schema => print(&schema::schema()),
         Verb::Describe => print(&describe::describe()),
-        Verb::Survey => print(&survey::survey(&state, &work)),
+        Verb::Survey => print(&survey::survey(&state, &work, &cache)),
         Verb::Run { destroy } => {
             run::run(fsdyno_stack::RigOptions { state, work, destroy, ..Default::default() }, cache)
         }

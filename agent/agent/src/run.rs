@@ -1,6 +1,7 @@
 //! The verb `run`: one rig, one reader, trials one after the other.
 
 use std::io::{BufWriter, stdin, stdout};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -12,7 +13,9 @@ use fsdyno_spec::{ENGINE, PROTOCOL};
 use fsdyno_stack::{Rig, RigOptions};
 
 use crate::channel::Channel;
+use crate::guests::{FromGuest, Guests};
 use crate::listener::{Heard, listen};
+use crate::place::Place;
 use crate::stop::Stop;
 use crate::trial::Runner;
 
@@ -25,10 +28,22 @@ const TEARDOWN_FAILED: u8 = 3;
 ///
 /// Exit codes: 0 done, 1 the event stream or the signal handlers could not be set up, 2 refused
 /// before any trial (the last event says why), 3 a stack could not be taken down.
-pub fn run(options: RigOptions) -> ExitCode {
+pub fn run(options: RigOptions, cache: PathBuf) -> ExitCode {
+    serve(options, Place::Rig { cache })
+}
+
+/// The same inside a guest, whose port is standard input and output; ends with the guest.
+pub fn run_in_guest() -> ExitCode {
+    let home = Path::new("/run/fsdyno");
+    let (state, work) = (home.join("state"), home.join("work"));
+    serve(RigOptions { state, work, attached: true, ..RigOptions::default() }, Place::Guest)
+}
+
+fn serve(options: RigOptions, place: Place) -> ExitCode {
     let facts = host::host();
     let calibration = calibration::calibrate();
-    let channel = Arc::new(Channel::new(facts.boot.clone(), Box::new(BufWriter::new(stdout()))));
+    let out = Box::new(BufWriter::new(stdout()));
+    let channel = Arc::new(Channel::new(place.origin(), facts.boot.clone(), out));
     channel.send(Event::Hello(Hello {
         protocol: PROTOCOL,
         version: env!("CARGO_PKG_VERSION").to_string(),
@@ -57,12 +72,19 @@ pub fn run(options: RigOptions) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut runner = Runner::new(rig, Arc::clone(&channel), stop, calibration, facts.cpus);
+    let mut guests = Guests::new(place.cache());
+    let mut runner = Runner::new(rig, Arc::clone(&channel), stop, calibration, facts.cpus, &place);
     while let Ok(Heard::Trial(request)) = heard.recv() {
         channel.set_trial(Some(request.trial.clone()));
-        let end = runner.run(&request);
+        let end = match &request.spec.machine {
+            Some(machine) if place != Place::Guest => runner.run_in_guest(&request, machine, &mut guests),
+            _ => runner.run(&request),
+        };
         let outcome = end.outcome;
-        channel.send(Event::End(end));
+        match place {
+            Place::Guest => channel.relay(&FromGuest::End(Box::new(end)).line()),
+            Place::Rig { .. } => channel.send(Event::End(end)),
+        }
         channel.set_trial(None);
         if outcome == Outcome::TeardownFailed {
             return ExitCode::from(TEARDOWN_FAILED);

@@ -12,7 +12,7 @@ use fsdyno_filesystems::{FileSystem, KernelConfig, Role, TABLE};
 use fsdyno_probe::{host, kernel_log::KernelLog};
 use fsdyno_spec::PROTOCOL;
 use fsdyno_spec::outcome::Reason;
-use fsdyno_spec::survey::{Ability, FileSystemAbility, Folders, Host, Survey, Tool};
+use fsdyno_spec::survey::{Ability, FileSystemAbility, Folders, GuestKernel, Host, Survey, Tool};
 use fsdyno_spec::units::Bytes;
 use rustix::fs::{Access, AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
@@ -22,23 +22,37 @@ use rustix::mount::FsOpenFlags;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Tools that no file system names, with package and the arguments that print the version.
-const OTHER_TOOLS: &[(&str, &str, &[&str])] = &[("blkid", "util-linux", &["--version"])];
+const OTHER_TOOLS: &[(&str, &str, &[&str])] = &[
+    ("blkid", "util-linux", &["--version"]),
+    ("mdadm", "mdadm", &["--version"]),
+    ("lvm", "lvm2", &["version"]),
+];
 
 /// The answer of `survey`.
-pub fn survey(state: &Path, work: &Path) -> Survey {
+pub fn survey(state: &Path, work: &Path, cache: &Path) -> Survey {
     let kernel = Kernel::read();
     let (host, tools) = std::thread::scope(|scope| {
         let tools = scope.spawn(tools);
         (host::host(), tools.join().unwrap_or_default())
     });
     let features = features(&host, &kernel);
-    let places = places(&host, &features);
-    let filesystems = TABLE.iter().map(|fs| filesystem(fs, &kernel, &places["native"], &tools)).collect();
+    let mut places = places(&host, &features);
+    let guest = GuestHere::find(state, cache);
+    let mut filesystems: Vec<_> =
+        TABLE.iter().map(|fs| filesystem(fs, &kernel, &places[NATIVE], &tools)).collect();
+    let mut layers: Vec<_> = LAYERS.iter().map(|row| layer(row, &kernel, &places[NATIVE], &tools)).collect();
+    for (found, fs) in filesystems.iter_mut().zip(TABLE) {
+        found.places.insert(GUEST.into(), guest.filesystem(fs, &tools));
+    }
+    for (found, row) in layers.iter_mut().zip(LAYERS) {
+        found.places.insert(GUEST.into(), guest.layer(row, &tools));
+    }
+    places.insert(GUEST.into(), guest.place.clone());
     Survey {
         protocol: PROTOCOL,
         filesystems,
-        layers: Vec::new(),
-        kernels: Vec::new(),
+        layers,
+        kernels: guest.kernels,
         places,
         features,
         tools,
@@ -98,6 +112,129 @@ fn tools() -> BTreeMap<String, Tool> {
     })
 }
 
+/// Names of places.
+pub const NATIVE: &str = "native";
+/// See [`NATIVE`].
+pub const GUEST: &str = "guest";
+
+/// A layer between devices and file systems, by its key in a plan's `stack`.
+pub struct LayerRow {
+    key: &'static str,
+    driver: &'static str,
+    modules: &'static [&'static str],
+    /// A file with a word that shows that the running kernel has it.
+    shown: (&'static str, &'static str),
+    tool: &'static str,
+    package: &'static str,
+}
+
+const LAYERS: &[LayerRow] = &[
+    LayerRow {
+        key: "array",
+        driver: "md",
+        modules: &["md-mod", "raid0", "raid1", "raid10", "raid456"],
+        shown: ("/proc/mdstat", "Personalities"),
+        tool: "mdadm",
+        package: "mdadm",
+    },
+    LayerRow {
+        key: "lvm",
+        driver: "device-mapper",
+        modules: &["dm-mod"],
+        shown: ("/proc/misc", "device-mapper"),
+        tool: "lvm",
+        package: "lvm2",
+    },
+];
+
+/// What can be done with a layer in a place.
+fn layer(row: &LayerRow, kernel: &Kernel, place: &Ability, tools: &BTreeMap<String, Tool>) -> FileSystemAbility {
+    let there = fs::read_to_string(row.shown.0).is_ok_and(|text| text.contains(row.shown.1));
+    let ability = layer_ability(row, there, kernel, place, tools);
+    FileSystemAbility {
+        name: row.key.to_string(),
+        driver: Some(row.driver.to_string()),
+        places: BTreeMap::from([(NATIVE.to_string(), ability)]),
+        tools: BTreeMap::from([(row.tool.to_string(), "build".to_string())]),
+    }
+}
+
+fn layer_ability(
+    row: &LayerRow,
+    there: bool,
+    kernel: &Kernel,
+    place: &Ability,
+    tools: &BTreeMap<String, Tool>,
+) -> Ability {
+    if !there && !row.modules.iter().all(|module| kernel.has_module(module)) {
+        let message = format!("this kernel ({}) has no {}", kernel.release, row.driver);
+        return unable(message, format!("boot a kernel that has {}, or run in a guest", row.driver));
+    }
+    if tools.get(row.tool).is_none_or(|tool| tool.path.is_none()) {
+        return unable(format!("{} is missing", row.tool), format!("install {}", row.package));
+    }
+    place.clone()
+}
+
+/// What guests can do here: QEMU, and the newest kernel of the cache.
+struct GuestHere {
+    place: Ability,
+    kernel: Option<Kernel>,
+    kernels: Vec<GuestKernel>,
+}
+
+impl GuestHere {
+    fn find(state: &Path, cache: &Path) -> Self {
+        let all = fsdyno_machine::Kernel::all(cache);
+        let place = guest_place(state, cache, &all);
+        let kernels = all.iter().map(|kernel| GuestKernel {
+            release: kernel.release.clone(),
+            source: kernel.source.clone(),
+        });
+        Self { place, kernels: kernels.collect(), kernel: all.first().map(Kernel::of_guest) }
+    }
+
+    fn filesystem(&self, fs: &FileSystem, tools: &BTreeMap<String, Tool>) -> Ability {
+        match &self.kernel {
+            Some(kernel) if self.place.able => ability(fs, kernel, &self.place_without_detail(), tools),
+            _ => self.place.clone(),
+        }
+    }
+
+    fn layer(&self, row: &LayerRow, tools: &BTreeMap<String, Tool>) -> Ability {
+        match &self.kernel {
+            Some(kernel) if self.place.able => {
+                layer_ability(row, false, kernel, &self.place_without_detail(), tools)
+            }
+            _ => self.place.clone(),
+        }
+    }
+
+    fn place_without_detail(&self) -> Ability {
+        Ability { detail: None, ..self.place.clone() }
+    }
+}
+
+/// Whether guests can run at all, and how fast their CPUs are.
+fn guest_place(state: &Path, cache: &Path, kernels: &[fsdyno_machine::Kernel]) -> Ability {
+    let no = |reason| Ability { able: false, detail: None, reason: Some(reason) };
+    let qemu = match fsdyno_machine::Qemu::find() {
+        Ok(qemu) => qemu,
+        Err(reason) => return no(reason),
+    };
+    let kernel = match fsdyno_machine::Kernel::find(cache, None) {
+        Ok(kernel) => kernel,
+        Err(reason) => return no(reason),
+    };
+    debug_assert!(!kernels.is_empty());
+    let cpus = match crate::guests::Memory::of(state, &qemu, &kernel).kvm() {
+        Ok(true) => "KVM boots it".to_string(),
+        Ok(false) => "/dev/kvm is there and is tried first".to_string(),
+        Err(why) => format!("CPUs are emulated, as {why}"),
+    };
+    able(Some(format!("{}, kernel {} ({}); {cpus}", qemu.version, kernel.release, kernel.source)))
+}
+
 fn able(detail: Option<String>) -> Ability {
     Ability { able: true, detail, reason: None }
 }
@@ -131,6 +268,28 @@ impl Kernel {
         }
     }
 
+    /// The kernel of a guest, from its files: what a guest has not loaded yet, it loads when asked.
+    fn of_guest(kernel: &fsdyno_machine::Kernel) -> Self {
+        let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        let config = kernel.config.as_deref().map(text).unwrap_or_default();
+        let modules = ["modules.dep", "modules.builtin"].map(|name| text(&kernel.modules.join(name)));
+        Self {
+            release: kernel.release.clone(),
+            config: KernelConfig(config),
+            filesystems: TABLE
+                .iter()
+                .filter(|fs| fs.disk.is_none())
+                .map(|fs| format!("nodev\t{}\n", fs.fstype))
+                .collect(),
+            modules: modules.concat(),
+        }
+    }
+
+    fn has_module(&self, name: &str) -> bool {
+        let file = format!("/{name}.ko");
+        self.modules.lines().any(|line| line.split(':').next().is_some_and(|path| path.contains(&file)))
+    }
+
     /// Major and minor number.
     fn version(&self) -> (u32, u32) {
         let mut numbers = self.release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
@@ -141,11 +300,7 @@ impl Kernel {
     fn serves(&self, fs: &FileSystem) -> bool {
         let registered =
             self.filesystems.lines().any(|line| line.split_whitespace().next_back() == Some(fs.fstype));
-        let module = |name: &&str| {
-            let file = format!("/{name}.ko");
-            self.modules.lines().any(|line| line.split(':').next().is_some_and(|path| path.contains(&file)))
-        };
-        registered || fs.modules.iter().any(module)
+        registered || fs.modules.iter().any(|name| self.has_module(name))
     }
 }
 
@@ -282,7 +437,7 @@ fn places(host: &Host, features: &BTreeMap<String, Ability>) -> BTreeMap<String,
         "an existing directory is measured as it is: it is not made, checked or made cold; without root the \
          caches cannot be dropped either"
     };
-    [("native", native), ("directory", able(Some(detail.to_string())))]
+    [(NATIVE, native), ("directory", able(Some(detail.to_string())))]
         .map(|(k, v)| (k.to_string(), v))
         .into()
 }
@@ -294,11 +449,26 @@ fn filesystem(
     place: &Ability,
     tools: &BTreeMap<String, Tool>,
 ) -> FileSystemAbility {
+    let native = ability(fs, kernel, place, tools);
+    FileSystemAbility {
+        name: fs.name.to_string(),
+        driver: (fs.driver_hint)(&kernel.config).filter(|_| kernel.serves(fs)),
+        places: BTreeMap::from([(NATIVE.to_string(), native)]),
+        tools: fs
+            .tools()
+            .iter()
+            .map(|(role, tool)| (tool.name.to_string(), role.name().to_string()))
+            .collect(),
+    }
+}
+
+/// The same, in one place.
+fn ability(fs: &FileSystem, kernel: &Kernel, place: &Ability, tools: &BTreeMap<String, Tool>) -> Ability {
     let missing = |role: Role| {
         let mut needed = fs.tools().into_iter().filter(|(of, _)| *of == role);
         needed.find(|(_, program)| tools.get(program.name).is_none_or(|tool| tool.path.is_none()))
     };
-    let native = if !kernel.serves(fs) {
+    if !kernel.serves(fs) {
         let message = format!("this kernel ({}) has no {}, built in or as a module", kernel.release, fs.name);
         unable(message, format!("boot a kernel that has {}", fs.name))
     } else if let Some((_, program)) = missing(Role::Mkfs) {
@@ -309,16 +479,6 @@ fn filesystem(
         able(missing(Role::Check).map(|(_, program)| {
             format!("it cannot be checked: {} is missing; install {}", program.name, program.package)
         }))
-    };
-    FileSystemAbility {
-        name: fs.name.to_string(),
-        driver: (fs.driver_hint)(&kernel.config).filter(|_| kernel.serves(fs)),
-        places: BTreeMap::from([("native".to_string(), native)]),
-        tools: fs
-            .tools()
-            .iter()
-            .map(|(role, tool)| (tool.name.to_string(), role.name().to_string()))
-            .collect(),
     }
 }
 
@@ -387,7 +547,7 @@ mod tests {
     #[test]
     fn this_host_is_surveyed_whole() {
         let folder = tempfile::tempdir().expect("a folder");
-        let survey = survey(folder.path(), &folder.path().join("a/b"));
+        let survey = survey(folder.path(), &folder.path().join("a/b"), folder.path());
         assert_eq!(survey.filesystems.len(), TABLE.len());
         assert!(survey.places["directory"].able);
         assert!(survey.folders.problem.is_none() && survey.folders.free.0 > 0);

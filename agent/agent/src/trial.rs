@@ -10,11 +10,13 @@ use fsdyno_spec::event::{Calibration, End, Event, Refusal, TrialStart};
 use fsdyno_spec::outcome::{Doubt, Flag, Outcome, Reason};
 use fsdyno_spec::request::TrialRequest;
 use fsdyno_spec::trial::{Action, NAME_FORM, TrialSpec, WriteCache, is_name};
+use fsdyno_spec::units::Seconds;
 use fsdyno_spec::workload::Workload;
 use fsdyno_stack::{Refused, Rig};
 
 use crate::channel::Channel;
 use crate::phases::{Bench, Status};
+use crate::place::Place;
 use crate::run::error;
 use crate::shell::Script;
 use crate::stop::Stop;
@@ -22,23 +24,37 @@ use crate::watch::Watch;
 
 /// Runs trials on one rig.
 pub struct Runner {
-    rig: Rig,
-    channel: Arc<Channel>,
-    stop: Arc<Stop>,
+    pub(crate) rig: Rig,
+    pub(crate) channel: Arc<Channel>,
+    pub(crate) stop: Arc<Stop>,
     calibration: Calibration,
     cpus: u32,
     kernel_log: Option<KernelLog>,
+    place: Place,
 }
 
 /// How a trial ended, before its end event is made.
-struct Verdict {
+pub struct Verdict {
     outcome: Outcome,
     reason: Option<Reason>,
 }
 
 impl Verdict {
-    fn new(outcome: Outcome, reason: Reason) -> Self {
+    /// Ended otherwise than well.
+    pub fn new(outcome: Outcome, reason: Reason) -> Self {
         Self { outcome, reason: Some(reason) }
+    }
+
+    /// The end of a trial of which nothing stands.
+    pub fn end(self) -> End {
+        End {
+            outcome: self.outcome,
+            reason: self.reason,
+            flags: Vec::new(),
+            wall: Seconds(0.0),
+            teardown: Seconds(0.0),
+            shell: Vec::new(),
+        }
     }
 }
 
@@ -50,8 +66,10 @@ impl Runner {
         stop: Arc<Stop>,
         calibration: Calibration,
         cpus: u32,
+        place: &Place,
     ) -> Self {
-        Self { rig, channel, stop, calibration, cpus, kernel_log: KernelLog::open().ok() }
+        let kernel_log = KernelLog::open().ok();
+        Self { rig, channel, stop, calibration, cpus, kernel_log, place: place.clone() }
     }
 
     /// Runs a trial; all its events but the last are sent, the last one is returned.
@@ -61,12 +79,15 @@ impl Runner {
         let mut script = Script::default();
         let (mut flags, mut devices) = (Vec::new(), Vec::new());
         let checked = Checked::of(&mut spec);
-        let place = if spec.stack.directory.is_some() { "directory" } else { "native" };
-        self.channel.send(Event::TrialStart(TrialStart {
-            wall_clock: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
-            place: place.to_string(),
-            phases: spec.phases.len() as u32,
-        }));
+        // A guest's trial was announced by its rig.
+        if self.place != Place::Guest {
+            let place = if spec.stack.directory.is_some() { "directory" } else { "native" };
+            self.channel.send(Event::TrialStart(TrialStart {
+                wall_clock: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+                place: place.to_string(),
+                phases: spec.phases.len() as u32,
+            }));
+        }
         let mut teardown = std::time::Duration::ZERO;
         let mut verdict = match checked {
             Err(reason) => {
@@ -238,10 +259,9 @@ fn on_the_bench(bench: &mut Bench<'_, '_>) -> Verdict {
 }
 
 fn refuse(channel: &Channel, refused: Refused) -> Verdict {
-    channel.send(error(refused.refusal, refused.reason.clone()));
-    let outcome = match refused.refusal {
-        Refusal::NoRoot => Outcome::Unsupported,
-        _ => Outcome::Failed,
-    };
-    Verdict::new(outcome, refused.reason)
+    // What is unsupported here ends this trial only; a refusal is told to whoever runs the campaign.
+    if refused.outcome != Outcome::Unsupported || refused.refusal == Refusal::NoRoot {
+        channel.send(error(refused.refusal, refused.reason.clone()));
+    }
+    Verdict::new(refused.outcome, refused.reason)
 }

@@ -1,0 +1,501 @@
+//! Trials in guests, as the rig sees them: it makes the images, boots, forwards the trial, relays the
+//! events, and has the last word when the guest has none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use fsdyno_machine::{Accelerated, Boot, Disk, Guest, Heard, Kernel, Qemu, kvm};
+use fsdyno_spec::event::{End, Envelope, Event, Heartbeat, TrialStart};
+use fsdyno_spec::machine::{Accelerator, Machine};
+use fsdyno_spec::outcome::{Outcome, Reason};
+use fsdyno_spec::request::{Request, TrialRequest};
+use fsdyno_spec::trial::{Device, FileDevice, Stack};
+use fsdyno_stack::{Image, Refused, Rig};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::facts::{Facts, built};
+use crate::stop::Stop;
+use crate::trial::{Runner, Verdict};
+use crate::watch::Watch;
+
+/// How long an emulated machine may take to its first line.
+const BOOT_EMULATED: Duration = Duration::from_secs(180);
+
+/// How long a processor that runs the kernel itself may take: a `/dev/kvm` that opens but runs no stock
+/// kernel exists, and must not cost a user his patience.
+const BOOT_KVM: Duration = Duration::from_secs(10);
+
+/// A guest beats once a second. After so long a silence it hangs.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// From here on the rig says itself that it waits.
+const LONG_SILENCE: Duration = Duration::from_secs(5);
+
+/// How long a guest may take to end a trial that it was asked to end.
+const ENDING: Duration = Duration::from_secs(15);
+
+/// Beyond the trial's own time limit, which the guest keeps itself.
+const GRACE: Duration = Duration::from_secs(60);
+
+/// What a guest says to its rig alone, beside its events.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromGuest {
+    /// The trial ended; the rig adds what it knows and passes it on.
+    End(Box<End>),
+}
+
+impl FromGuest {
+    /// As a line.
+    pub fn line(&self) -> Vec<u8> {
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+}
+
+/// Guests of this rig: at most one runs.
+pub struct Guests {
+    cache: PathBuf,
+    running: Option<Running>,
+    /// Disks of the last guest, which the next one of the same machine has too.
+    had: Option<(Machine, Vec<FileDevice>)>,
+}
+
+/// A guest with what it was made of.
+struct Running {
+    machine: Machine,
+    round: u32,
+    guest: Guest,
+    images: Vec<Image>,
+    disks: Vec<FileDevice>,
+    facts: Facts,
+    fresh: bool,
+}
+
+impl Guests {
+    /// None yet; kernels come from the cache.
+    pub fn new(cache: &Path) -> Self {
+        Self { cache: cache.to_path_buf(), running: None, had: None }
+    }
+
+    /// Ends the guest that runs, if any.
+    fn dismiss(&mut self, rig: &mut Rig) {
+        if let Some(mut running) = self.running.take() {
+            running.guest.end();
+            running.images.into_iter().for_each(|image| rig.give_image(image));
+        }
+    }
+
+    /// The guest for a trial: the one that runs, or another.
+    fn ready(
+        &mut self,
+        rig: &mut Rig,
+        request: &TrialRequest,
+        machine: &Machine,
+        stop: &Stop,
+        watch: &Watch,
+        hello: &mut dyn FnMut(&[u8]),
+    ) -> Result<&mut Running, Verdict> {
+        let needed = disks(&request.spec.stack)?;
+        let fits = |running: &mut Running| {
+            running.machine == *machine
+                && running.round == request.round
+                && holds(&running.disks, &needed)
+                && running.guest.alive()
+        };
+        if self.running.as_mut().is_none_or(|running| !fits(running)) {
+            self.dismiss(rig);
+            let disks = match &self.had {
+                Some((same, had)) if same == machine => union(had, &needed),
+                _ => needed,
+            };
+            self.had = Some((machine.clone(), disks.clone()));
+            let running = self.boot(rig, request, machine, disks, stop, watch, hello)?;
+            self.running = Some(running);
+        }
+        self.running.as_mut().ok_or_else(|| failed(Reason::new("there is no guest")))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn boot(
+        &self,
+        rig: &mut Rig,
+        request: &TrialRequest,
+        machine: &Machine,
+        disks: Vec<FileDevice>,
+        stop: &Stop,
+        watch: &Watch,
+        hello: &mut dyn FnMut(&[u8]),
+    ) -> Result<Running, Verdict> {
+        let unsupported = |reason| Verdict::new(Outcome::Unsupported, reason);
+        let qemu = Qemu::find().map_err(unsupported)?;
+        let kernel = Kernel::find(&self.cache, machine.kernel.as_deref()).map_err(unsupported)?;
+        let mut images = Vec::new();
+        for disk in &disks {
+            let image = rig.image(disk, &mut |doing, share| watch.doing(doing, Some(share)));
+            match image {
+                Ok(image) => images.push(image),
+                Err(refused) => {
+                    images.into_iter().for_each(|image| rig.give_image(image));
+                    return Err(refusal(refused));
+                }
+            }
+        }
+        watch.doing("booting the guest", None);
+        let mut memory = Memory::of(rig.state(), &qemu, &kernel);
+        let mut last = Reason::new("no accelerator was tried");
+        for (accelerated, why) in memory.choices(machine.accelerator).map_err(unsupported)? {
+            let boot = Boot {
+                kernel: &kernel,
+                accelerated,
+                memory: machine.memory,
+                cpus: machine.cpus,
+                disks: images
+                    .iter()
+                    .map(|image| Disk {
+                        file: &image.file,
+                        direct: image.direct,
+                        logical_block_size: image.logical_block_size,
+                    })
+                    .collect(),
+            };
+            let started = Guest::start(&qemu, &boot).and_then(|mut guest| {
+                rig.note_process(guest.pid());
+                let patience = if accelerated == Accelerated::Kvm { BOOT_KVM } else { BOOT_EMULATED };
+                let first = first_line(&mut guest, patience, stop)?;
+                hello(&first.1);
+                Ok((guest, first.0))
+            });
+            if accelerated == Accelerated::Kvm {
+                memory.remember(started.as_ref().err());
+            }
+            match started {
+                Ok((guest, first)) => {
+                    let seconds = guest.age().as_secs_f64();
+                    let mut facts = Facts::from([
+                        ("kernel".to_string(), json!(kernel.release)),
+                        ("kernel_source".to_string(), json!(kernel.source)),
+                        ("accelerator".to_string(), json!(accelerated.name())),
+                        ("cpus".to_string(), json!(machine.cpus)),
+                        ("memory".to_string(), json!(machine.memory)),
+                        ("qemu".to_string(), json!(qemu.version)),
+                        ("command".to_string(), json!([&[qemu.path.display().to_string()], guest.arguments()].concat())),
+                        ("boot".to_string(), json!(first.boot)),
+                        ("boot_seconds".to_string(), json!(seconds)),
+                        ("direct_io".to_string(), json!(images.iter().all(|image| image.direct))),
+                        ("disks".to_string(), json!(images.len())),
+                    ]);
+                    if let Some(why) = why {
+                        facts.insert("accelerator_reason".into(), json!(why));
+                    }
+                    let (machine, round) = (machine.clone(), request.round);
+                    return Ok(Running { machine, round, guest, images, disks, facts, fresh: true });
+                }
+                Err(reason) => last = reason,
+            }
+            if stop.why().is_some() {
+                break;
+            }
+        }
+        images.into_iter().for_each(|image| rig.give_image(image));
+        let (outcome, reason) = stop.why().map_or((Outcome::Failed, last), |why| why.outcome());
+        Err(Verdict::new(outcome, reason))
+    }
+}
+
+impl Runner {
+    /// Runs a trial in a guest; all its events but the last are sent, the last one is returned.
+    pub fn run_in_guest(&mut self, request: &TrialRequest, machine: &Machine, guests: &mut Guests) -> End {
+        let begin = Instant::now();
+        self.channel.send(Event::TrialStart(TrialStart {
+            wall_clock: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64(),
+            place: "guest".to_string(),
+            phases: request.spec.phases.len() as u32,
+        }));
+        let timeout = request.spec.timeout.duration();
+        let watch = Watch::begin(self.channel.clone(), self.stop.clone(), timeout);
+        watch.doing("preparing the guest", None);
+        let channel = self.channel.clone();
+        let ready = guests.ready(&mut self.rig, request, machine, &self.stop, &watch, &mut |line| {
+            channel.relay(line);
+        });
+        drop(watch);
+        let mut end = match ready {
+            Ok(running) => {
+                let mut facts = running.facts.clone();
+                facts.insert("fresh".into(), json!(std::mem::replace(&mut running.fresh, false)));
+                self.channel.send(built("machine", facts));
+                let said = running.guest.console_length();
+                let end = self.follow(request, &mut running.guest, begin);
+                // What was said while it booted belongs to the trial that it was booted for.
+                let console = running.guest.console_since(if end.1 { 0 } else { said });
+                if !console.is_empty() {
+                    self.channel.send_artefact("console", &console);
+                }
+                if end.1 || end.0.outcome == Outcome::TeardownFailed {
+                    guests.dismiss(&mut self.rig);
+                }
+                end.0
+            }
+            Err(verdict) => verdict.end(),
+        };
+        // The guest is thrown away with all that could not be taken down in it; the rig is as before.
+        if end.outcome == Outcome::TeardownFailed {
+            end.outcome = Outcome::Failed;
+        }
+        end.wall = begin.elapsed().into();
+        end
+    }
+
+    /// Forwards a trial and relays what comes, until it ends or the guest does; true if it did.
+    fn follow(&self, request: &TrialRequest, guest: &mut Guest, begin: Instant) -> (End, bool) {
+        let gone = |outcome, message: String| {
+            let advice = "its console is among the trial's artefacts; the next trial gets a fresh guest";
+            (Verdict::new(outcome, Reason::new(message).advise(advice)).end(), true)
+        };
+        let line = serde_json::to_vec(&Request::Trial(Box::new(request.clone()))).unwrap_or_default();
+        if guest.send(&line).is_err() {
+            return gone(Outcome::Failed, format!("the guest is gone: {}", guest.last_words()));
+        }
+        let limit = request.spec.timeout.duration().saturating_add(GRACE);
+        let (mut heard, mut beat) = (Instant::now(), Instant::now());
+        let mut asked: Option<Instant> = None;
+        loop {
+            match guest.hear(Duration::from_millis(100)) {
+                Heard::Line(line) => {
+                    heard = Instant::now();
+                    if let Ok(FromGuest::End(end)) = serde_json::from_slice(&line) {
+                        return (*end, false);
+                    }
+                    if serde_json::from_slice::<Envelope>(&line).is_err() {
+                        let start: String = String::from_utf8_lossy(&line).chars().take(80).collect();
+                        return gone(Outcome::Failed, format!("the guest says what is no event: {start}"));
+                    }
+                    self.channel.relay(&line);
+                }
+                Heard::Silence if heard.elapsed() > SILENCE => {
+                    let words = guest.last_words();
+                    let silence = heard.elapsed().as_secs();
+                    let message = format!("the guest has been silent for {silence} s: it hangs; its last words: {words}");
+                    return gone(Outcome::TimedOut, message);
+                }
+                Heard::Silence if heard.elapsed() > LONG_SILENCE && beat.elapsed() > LONG_SILENCE / 5 => {
+                    beat = Instant::now();
+                    self.channel.send(Event::Heartbeat(Heartbeat {
+                        index: None,
+                        doing: Some("waiting for a guest that says nothing".into()),
+                        elapsed: heard.elapsed().into(),
+                        done: None,
+                    }));
+                }
+                Heard::Silence => {}
+                Heard::Gone => {
+                    // Its console may still be on its way.
+                    std::thread::sleep(Duration::from_millis(50));
+                    let message = format!("the guest died; its last words: {}", guest.last_words());
+                    return gone(Outcome::Failed, message);
+                }
+            }
+            if begin.elapsed() > limit {
+                return gone(Outcome::TimedOut, "the trial's time is over, and the guest did not end it".into());
+            }
+            if let Some(why) = self.stop.why() {
+                match asked {
+                    None => {
+                        asked = Some(Instant::now());
+                        let _ = guest.send(&serde_json::to_vec(&Request::Cancel {}).unwrap_or_default());
+                    }
+                    Some(since) if since.elapsed() > ENDING => {
+                        let (outcome, reason) = why.outcome();
+                        return (Verdict::new(outcome, reason).end(), true);
+                    }
+                    Some(_) => {}
+                }
+            } else if self.channel.broken() {
+                self.stop.ask(crate::stop::Why::Cancelled("nobody listens any more"));
+            }
+        }
+    }
+}
+
+/// Waits for the hello of a guest: it, and its line.
+fn first_line(guest: &mut Guest, patience: Duration, stop: &Stop) -> Result<(Envelope, Vec<u8>), Reason> {
+    let advice = "see its console above; `machine.accelerator = \"tcg\"` emulates the processor";
+    let said = |what: String| Err(Reason::new(what).advise(advice));
+    while guest.age() < patience {
+        if stop.why().is_some() {
+            return said("the boot of the guest was interrupted".into());
+        }
+        match guest.hear(Duration::from_millis(50)) {
+            Heard::Line(line) => match serde_json::from_slice::<Envelope>(&line) {
+                Ok(envelope) if matches!(envelope.event, Event::Hello(_)) => return Ok((envelope, line)),
+                _ => return said("the guest's first line is no hello".into()),
+            },
+            Heard::Silence => {}
+            Heard::Gone => {
+                std::thread::sleep(Duration::from_millis(50));
+                return said(format!("the guest died before it was up: {}", guest.last_words()));
+            }
+        }
+    }
+    let seconds = patience.as_secs();
+    said(format!("the guest did not come up within {seconds} s: {}", guest.last_words()))
+}
+
+/// Whether KVM boots this kernel here, remembered until the host's next boot.
+pub struct Memory {
+    file: PathBuf,
+    key: String,
+}
+
+impl Memory {
+    /// What is remembered in a rig's state folder.
+    pub fn of(state: &Path, qemu: &Qemu, kernel: &Kernel) -> Self {
+        let boot = fsdyno_probe::host::host().boot;
+        let key = [boot.as_str(), qemu.version.as_str(), kernel.release.as_str()].join("\n");
+        Self { file: state.join("kvm"), key }
+    }
+
+    /// Whether KVM has booted this kernel; false if that was not tried yet.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn kvm(&self) -> Result<bool, String> {
+        kvm()?;
+        let known = fs::read_to_string(&self.file).unwrap_or_default();
+        match known.strip_prefix(&self.key).map(str::trim) {
+            Some("") => Ok(true),
+            Some(why) => Err(why.to_string()),
+            None => Ok(false),
+        }
+    }
+
+    /// What to try, in order, each with why it is not the processor itself.
+    fn choices(&self, wanted: Accelerator) -> Result<Vec<(Accelerated, Option<String>)>, Reason> {
+        let works = self.kvm();
+        let emulated = |why: String| (Accelerated::Tcg, Some(why));
+        match (wanted, works) {
+            (Accelerator::Tcg, _) => Ok(vec![emulated("the plan asks for it".into())]),
+            (Accelerator::Kvm, Ok(_)) => Ok(vec![(Accelerated::Kvm, None)]),
+            (Accelerator::Kvm, Err(why)) => Err(Reason::new(format!("KVM does not boot guests here: {why}"))
+                .advise("leave `machine.accelerator` out, or give this host a working /dev/kvm")),
+            (Accelerator::Auto, Ok(_)) => {
+                Ok(vec![(Accelerated::Kvm, None), emulated("KVM did not boot this kernel".into())])
+            }
+            (Accelerator::Auto, Err(why)) => Ok(vec![emulated(why)]),
+        }
+    }
+
+    fn remember(&mut self, failed: Option<&Reason>) {
+        let why = failed.map_or(String::new(), |reason| reason.message.replace('\n', " "));
+        // Without it the next agent tries again: late, and harmless.
+        let _ = fs::write(&self.file, format!("{}\n{why}\n", self.key));
+    }
+}
+
+/// The disks that a stack needs, one entry each.
+fn disks(stack: &Stack) -> Result<Vec<FileDevice>, Verdict> {
+    let mut found = Vec::new();
+    if stack.directory.is_some() {
+        return Err(failed(
+            Reason::new("a directory of the rig cannot be measured in a guest").advise("leave `machine` out"),
+        ));
+    }
+    for device in &stack.devices {
+        match device {
+            Device::File(file) => {
+                found.extend((0..file.count).map(|_| FileDevice { count: 1, ..file.clone() }));
+            }
+            Device::Disk(disk) => {
+                let message = format!("{} cannot be used in a guest", disk.path.display());
+                return Err(failed(Reason::new(message).advise("use a `file` device, or leave `machine` out")));
+            }
+        }
+    }
+    if found.len() > 64 {
+        let message = format!("a guest takes 64 disks, not {}", found.len());
+        return Err(failed(Reason::new(message).advise("use fewer devices")));
+    }
+    Ok(found)
+}
+
+/// Whether there is a disk for each that is needed.
+fn holds(has: &[FileDevice], needed: &[FileDevice]) -> bool {
+    needed.iter().all(|one| count(has, one) >= count(needed, one))
+}
+
+/// The disks of both: of equal ones, as many as the one that has more.
+fn union(had: &[FileDevice], needed: &[FileDevice]) -> Vec<FileDevice> {
+    // A guest tells its disks apart by size and block size only.
+    let alike = |a: &FileDevice, b: &FileDevice| {
+        (a.size, a.logical_block_size) == (b.size, b.logical_block_size) && a != b
+    };
+    if had.iter().any(|one| needed.iter().any(|other| alike(one, other))) {
+        return needed.to_vec();
+    }
+    let mut all = had.to_vec();
+    for one in needed {
+        if count(&all, one) < count(needed, one) {
+            all.push(one.clone());
+        }
+    }
+    // Too many for one machine: then only what this trial needs.
+    if all.len() > 64 { needed.to_vec() } else { all }
+}
+
+fn count(of: &[FileDevice], one: &FileDevice) -> usize {
+    of.iter().filter(|other| *other == one).count()
+}
+
+fn failed(reason: Reason) -> Verdict {
+    Verdict::new(Outcome::Failed, reason)
+}
+
+fn refusal(refused: Refused) -> Verdict {
+    failed(refused.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsdyno_spec::trial::Backing;
+    use fsdyno_spec::units::Bytes;
+
+    fn disk(mib: u64) -> FileDevice {
+        FileDevice {
+            size: Bytes::mib(mib),
+            backing: Backing::Sparse,
+            logical_block_size: Bytes(512),
+            folder: None,
+            count: 1,
+        }
+    }
+
+    #[test]
+    fn a_guest_serves_trials_that_need_no_more_disks_than_it_has() {
+        let has = [disk(1), disk(1), disk(2)];
+        assert!(holds(&has, &[disk(1), disk(1)]) && holds(&has, &[disk(2)]) && holds(&has, &[]));
+        assert!(!holds(&has, &[disk(2), disk(2)]) && !holds(&has, &[disk(3)]));
+    }
+
+    #[test]
+    fn the_next_guest_has_the_disks_of_the_last_one_too() {
+        let all = union(&[disk(1), disk(1)], &[disk(1), disk(2)]);
+        assert_eq!(all, [disk(1), disk(1), disk(2)]);
+        assert!(holds(&union(&[disk(1); 4], &[disk(1); 12]), &[disk(1); 12]));
+        let written = FileDevice { backing: Backing::Written, ..disk(1) };
+        assert_eq!(union(&[disk(1)], std::slice::from_ref(&written)), [written]);
+    }
+
+    #[test]
+    fn devices_of_the_rig_do_not_go_into_a_guest() {
+        let stack = Stack { directory: Some("/x".into()), ..Stack::default() };
+        assert!(disks(&stack).is_err());
+        let many = FileDevice { count: 12, ..disk(1) };
+        let stack = Stack { devices: vec![Device::File(many)], ..Stack::default() };
+        assert_eq!(disks(&stack).map_or(0, |disks| disks.len()), 12);
+    }
+}
