@@ -156,14 +156,14 @@ impl Guests {
                 disks: images
                     .iter()
                     .map(|image| Disk {
-                        file: &image.file,
-                        direct: image.direct,
-                        logical_block_size: image.logical_block_size,
+                        file: image.file(),
+                        direct: image.direct(),
+                        logical_block_size: image.logical_block_size(),
                     })
                     .collect(),
             };
             let started = Guest::start(&qemu, &boot).and_then(|mut guest| {
-                rig.note_process(guest.pid());
+                rig.note_process(guest.pid()).map_err(|failure| failure.reason)?;
                 let patience = if accelerated == Accelerated::Kvm { BOOT_KVM } else { BOOT_EMULATED };
                 let first = first_line(&mut guest, patience, stop)?;
                 hello(&first.1);
@@ -185,7 +185,7 @@ impl Guests {
                         ("command".to_string(), json!([&[qemu.path.display().to_string()], guest.arguments()].concat())),
                         ("boot".to_string(), json!(first.boot)),
                         ("boot_seconds".to_string(), json!(seconds)),
-                        ("direct_io".to_string(), json!(images.iter().all(|image| image.direct))),
+                        ("direct_io".to_string(), json!(images.iter().all(Image::direct))),
                         ("disks".to_string(), json!(images.len())),
                     ]);
                     if let Some(why) = why {

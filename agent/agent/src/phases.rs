@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fsdyno_filesystems::{CommandLine, FileSystem, Here, Options, Role, Target};
+use fsdyno_filesystems::{CommandLine, FileSystem, Here, Options, Role, Target, Told};
 use fsdyno_probe::clock::monotonic_ns;
 use fsdyno_probe::counters::{Delta, Snapshot};
 use fsdyno_probe::doubts::{self, Context};
@@ -515,7 +515,7 @@ impl Bench<'_, '_> {
                 match read {
                     Ok(found) => {
                         if let Err(reason) =
-                            filesystem.verify_medium(options, &self.status.uuid, device.size, &found)
+                            filesystem.verify_medium(options, &self.status.uuid, device.size, &found, Told::Nothing)
                         {
                             done.outcome = Some((Outcome::Failed, reason));
                         }
