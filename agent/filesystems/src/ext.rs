@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use crate::argv::Argv;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{KernelConfig, Program};
+use crate::filesystem::{Facts, GeometryRule, Program};
+use crate::geometry::Geometry;
+use crate::here::{Change, Here, KernelConfig};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
-use crate::options::{Kind, OptionRow, Options, Rule, extra_mkfs};
+use crate::options::{Feature, Kind, OptionRow, Options, Rule, extra_mkfs, geometry_alone};
 use crate::verdict::{ToolVerdict, made};
 
 pub(crate) const MKE2FS: Program =
@@ -24,8 +27,8 @@ pub(crate) const E2FSCK: Program =
 /// refuses to run unless it is told what to answer, which `-n` does.
 pub(crate) const CHECK: &[&str] = &["-f", "-n", "-tt"];
 
-/// mke2fs keeps only the last `-E` and the last `-O`.
-pub(crate) const LISTS: &[&str] = &["-E", "-O"];
+/// mke2fs keeps only the last `-E` and the last `-O`; `-J` may as well be one.
+pub(crate) const LISTS: &[&str] = &["-E", "-J", "-O"];
 
 pub(crate) const NOTE_DRIVER: &str =
     "Many kernels serve ext2 and ext3 by the ext4 driver; the driver is recorded.";
@@ -43,6 +46,9 @@ pub(crate) fn arguments(argv: &mut Argv, kind: &str, options: &Options, uuid: &s
     }
     argv.member("-E", "lazy_itable_init=0");
     argv.member("-E", "lazy_journal_init=0");
+    if let Some(bytes) = options.number("journal_size") {
+        argv.member("-J", format!("size={}", bytes >> 20));
+    }
     argv.member("-E", if options.flag("discard") == Some(true) { "discard" } else { "nodiscard" });
 }
 
@@ -116,6 +122,56 @@ pub(crate) const JOURNAL: OptionRow = OptionRow {
     rule: Rule::MkfsFeature("-O", "has_journal"),
     help: "With a journal or without (mke2fs -O has_journal, -O ^has_journal).",
 };
+pub(crate) const JOURNAL_SIZE: OptionRow = OptionRow {
+    name: "journal_size",
+    kind: Kind::Size(1 << 20, 40_000 << 20),
+    rule: Rule::MkfsOwn,
+    help: "Size of the journal, whole MiB (mke2fs -J size=). Left out, it follows the size of the device.",
+};
+pub(crate) const FEATURES: OptionRow = OptionRow {
+    name: "features",
+    kind: Kind::Strings,
+    rule: Rule::MkfsFeatures(FEATURE_NAMES),
+    help: "Features to turn on, or off with ^ before them, beside those of the type (mke2fs -O). Each is read \
+           back from the superblock.",
+};
+const FEATURE_NAMES: &[Feature] = &[
+    feature("dir_index"),
+    feature("extent"),
+    feature("flex_bg"),
+    feature("64bit"),
+    feature("metadata_csum"),
+    feature("metadata_csum_seed"),
+    feature("uninit_bg"),
+    feature("huge_file"),
+    feature("large_file"),
+    feature("dir_nlink"),
+    feature("extra_isize"),
+    feature("ext_attr"),
+    feature("filetype"),
+    feature("resize_inode"),
+    feature("sparse_super"),
+    feature("sparse_super2"),
+    feature("meta_bg"),
+    feature("bigalloc"),
+    feature("inline_data"),
+    feature("large_dir"),
+    feature("ea_inode"),
+    feature("quota"),
+    feature("project"),
+    feature("casefold"),
+    feature("encrypt"),
+    feature("verity"),
+    feature("stable_inodes"),
+    feature("fast_commit"),
+    feature("orphan_file"),
+    feature("mmp"),
+];
+
+const fn feature(name: &'static str) -> Feature {
+    Feature { name, fact: name, flag: "-O" }
+}
+
 pub(crate) const DATA: OptionRow = OptionRow {
     name: "data",
     kind: Kind::Word(&["journal", "ordered", "writeback"]),
@@ -137,16 +193,95 @@ pub(crate) const BARRIER: OptionRow = OptionRow {
            loses data when the power goes.",
 };
 
+pub(crate) const STRIPE: OptionRow = OptionRow {
+    name: "stripe",
+    kind: Kind::Number(0, 1 << 21),
+    rule: Rule::MountValue { key: "stripe", silent: Some("0") },
+    help: "Stripe of the array in file-system blocks for this mount (mount -o stripe=), over what the superblock \
+           says. Only the ext4 driver takes it, for whichever type it serves.",
+};
+pub(crate) const DELALLOC: OptionRow = OptionRow {
+    name: "delalloc",
+    kind: Kind::Flag(true),
+    rule: Rule::MountSwitch { param: ("nodelalloc", None), shown: &["nodelalloc"] },
+    help: "Blocks are chosen when data is written back, not when write() is called (mount -o nodelalloc if \
+           false).",
+};
+
+/// Geometry by `-E stride=,stripe_width=`; zeros beat what mke2fs detects.
+pub(crate) const GEOMETRY_RULE: GeometryRule =
+    GeometryRule { mkfs: geometry_arguments, facts: geometry_facts, tell };
+
+fn geometry_arguments(
+    argv: &mut Argv,
+    options: &Options,
+    size: Bytes,
+    geometry: Option<&Geometry>,
+) -> Result<(), Reason> {
+    let block = options.number("block_size").unwrap_or(usual_block_size(size));
+    for (name, value) in geometry_facts(geometry, block)? {
+        argv.member("-E", format!("{name}={value}"));
+    }
+    Ok(())
+}
+
+/// What mke2fs.conf of e2fsprogs gives: the type `small` below 512 MiB. Where another configuration
+/// differs, the superblock shows it.
+fn usual_block_size(size: Bytes) -> u64 {
+    if size < Bytes::mib(512) { 1024 } else { 4096 }
+}
+
+fn geometry_facts(geometry: Option<&Geometry>, block_size: u64) -> Result<Facts, Reason> {
+    let Some(geometry) = geometry else { return Ok(vec![("stride", 0), ("stripe_width", 0)]) };
+    let stride = geometry.stride(block_size)?;
+    if stride > u64::from(u16::MAX) {
+        return Err(Reason::new(format!(
+            "a chunk of {} is {stride} blocks of {block_size} bytes: the superblock has room for 65535",
+            geometry.chunk
+        ))
+        .advise("make the chunk smaller, or `block_size` larger"));
+    }
+    Ok(vec![("stride", stride), ("stripe_width", geometry.stripe_width(block_size)?)])
+}
+
+/// Linux takes `remount,stripe=` since 2.6.30, in file-system blocks.
+fn tell(geometry: &Geometry, block_size: u64) -> Result<Vec<(String, Option<String>)>, Reason> {
+    Ok(vec![("stripe".to_string(), Some(geometry.stripe_width(block_size)?.to_string()))])
+}
+
+/// What came to ext4 after the oldest kernels that fsdyno runs on.
+const CAME: &[Change] = &[
+    ("casefold", (5, 2), "leave it out, or take a newer kernel in a guest"),
+    ("verity", (5, 4), "leave it out, or take a newer kernel in a guest"),
+    ("stable_inodes", (5, 5), "leave it out, or take a newer kernel in a guest"),
+    ("fast_commit", (5, 10), "leave it out, or take a newer kernel in a guest"),
+    ("orphan_file", (5, 15), "leave it out, or take a newer kernel in a guest"),
+];
+
+/// What the kernel cannot do of what is asked for.
+pub(crate) fn unsupported(options: &Options, here: &Here) -> Option<Reason> {
+    here.too_old("ext4", options, CAME)
+}
+
 /// Combinations that mke2fs or the kernel would refuse, or silently change.
 pub(crate) fn refuse(options: &Options) -> Result<(), Reason> {
     if options.flag("journal") == Some(false) {
-        for name in ["data", "commit"] {
+        for name in ["data", "commit", "journal_size"] {
             if options.get(name).is_some() {
                 return Err(Reason::new(format!("`{name}` is about the journal, and journal = false"))
                     .advise(format!("leave `{name}` out, or have a journal")));
             }
         }
     }
+    if let Some(bytes) = options.number("journal_size").filter(|bytes| bytes % (1 << 20) != 0) {
+        return Err(Reason::new(format!("journal_size = {bytes} is no whole number of MiB"))
+            .advise("mke2fs takes whole MiB"));
+    }
+    if options.flag("delalloc") == Some(true) && options.word("data") == Some("journal") {
+        return Err(Reason::new("data = \"journal\" turns delayed allocation off")
+            .advise("leave `delalloc` out, or take another `data`"));
+    }
+    geometry_alone(options, &["stride", "stripe_width"])?;
     if let (Some(inode), Some(block)) = (options.number("inode_size"), options.number("block_size"))
         && inode > block
     {

@@ -1,10 +1,12 @@
 //! ext2: no journal.
 
+use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::units::Bytes;
 
 use crate::ext;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, KernelConfig};
-use crate::options::{EXTRA_MOUNT, NOATIME};
+use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity};
+use crate::here::{Here, KernelConfig};
+use crate::options::{EXTRA_MOUNT, GEOMETRY, NOATIME, ONLINE_DISCARD, Options};
 
 pub(crate) static EXT2: FileSystem = FileSystem {
     name: "ext2",
@@ -17,7 +19,7 @@ pub(crate) static EXT2: FileSystem = FileSystem {
         mkfs_arguments: |argv, options, uuid, force| ext::arguments(argv, "ext2", options, uuid, force),
         check: Ok((ext::E2FSCK, ext::CHECK)),
         identity: Identity::Uuid,
-        geometry: None,
+        geometry: Some(ext::GEOMETRY_RULE),
         superblock: ext::superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
@@ -28,16 +30,20 @@ pub(crate) static EXT2: FileSystem = FileSystem {
         ext::INODE_SIZE,
         ext::BYTES_PER_INODE,
         ext::RESERVED_PERCENT,
+        ext::FEATURES,
+        GEOMETRY,
         ext::STRIDE,
         ext::STRIPE_WIDTH,
         ext::DISCARD,
         ext::EXTRA_MKFS,
         NOATIME,
         ext::BARRIER,
+        ONLINE_DISCARD,
+        ext::STRIPE,
         EXTRA_MOUNT,
     ],
     refuse: ext::refuse,
-    unsupported: |_, _| None,
+    unsupported,
     adjust_mount: |_, _, _| {},
     modules: &["ext2", "ext4"],
     driver: ext::driver,
@@ -50,4 +56,27 @@ fn driver_hint(config: &KernelConfig) -> Option<String> {
         return Some("ext2".to_string());
     }
     (config.has("CONFIG_EXT4_FS") && config.has("CONFIG_EXT4_USE_FOR_EXT2")).then(|| "ext4".to_string())
+}
+
+/// ext2's own driver knows less than ext4's.
+fn unsupported(options: &Options, here: &Here) -> Option<Reason> {
+    if here.config.has("CONFIG_EXT2_FS") {
+        let asked = [
+            ("barrier", options.flag("barrier") == Some(false)),
+            ("online_discard", options.flag("online_discard") == Some(true)),
+            ("stripe", options.get("stripe").is_some()),
+        ];
+        if let Some((name, _)) = asked.iter().find(|(_, asked)| *asked) {
+            return Some(
+                Reason::new(format!(
+                    "the ext2 driver of this kernel ({}) has no option for `{name}`",
+                    here.release
+                ))
+                .advise(
+                    "leave it out, or take a kernel whose ext4 driver serves ext2 (Debian's, in a guest)",
+                ),
+            );
+        }
+    }
+    ext::unsupported(options, here)
 }

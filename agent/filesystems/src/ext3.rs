@@ -4,7 +4,7 @@ use fsdyno_spec::units::Bytes;
 
 use crate::ext;
 use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity};
-use crate::options::{EXTRA_MOUNT, NOATIME};
+use crate::options::{EXTRA_MOUNT, GEOMETRY, NOATIME, ONLINE_DISCARD};
 
 pub(crate) static EXT3: FileSystem = FileSystem {
     name: "ext3",
@@ -18,7 +18,7 @@ pub(crate) static EXT3: FileSystem = FileSystem {
         mkfs_arguments: |argv, options, uuid, force| ext::arguments(argv, "ext3", options, uuid, force),
         check: Ok((ext::E2FSCK, ext::CHECK)),
         identity: Identity::Uuid,
-        geometry: None,
+        geometry: Some(ext::GEOMETRY_RULE),
         superblock: ext::superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
@@ -29,18 +29,23 @@ pub(crate) static EXT3: FileSystem = FileSystem {
         ext::INODE_SIZE,
         ext::BYTES_PER_INODE,
         ext::RESERVED_PERCENT,
+        ext::JOURNAL_SIZE,
+        ext::FEATURES,
+        GEOMETRY,
         ext::STRIDE,
         ext::STRIPE_WIDTH,
         ext::DISCARD,
         ext::EXTRA_MKFS,
         NOATIME,
         ext::BARRIER,
+        ONLINE_DISCARD,
+        ext::STRIPE,
         ext::DATA,
         ext::COMMIT,
         EXTRA_MOUNT,
     ],
     refuse: ext::refuse,
-    unsupported: |_, _| None,
+    unsupported: ext::unsupported,
     adjust_mount: |_, _, _| {},
     modules: &["ext4"],
     driver: ext::driver,

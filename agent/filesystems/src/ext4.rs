@@ -4,7 +4,7 @@ use fsdyno_spec::units::Bytes;
 
 use crate::ext;
 use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity};
-use crate::options::{EXTRA_MOUNT, NOATIME};
+use crate::options::{EXTRA_MOUNT, GEOMETRY, NOATIME, ONLINE_DISCARD};
 
 pub(crate) static EXT4: FileSystem = FileSystem {
     name: "ext4",
@@ -18,7 +18,7 @@ pub(crate) static EXT4: FileSystem = FileSystem {
         mkfs_arguments: |argv, options, uuid, force| ext::arguments(argv, "ext4", options, uuid, force),
         check: Ok((ext::E2FSCK, ext::CHECK)),
         identity: Identity::Uuid,
-        geometry: None,
+        geometry: Some(ext::GEOMETRY_RULE),
         superblock: ext::superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
@@ -30,18 +30,24 @@ pub(crate) static EXT4: FileSystem = FileSystem {
         ext::BYTES_PER_INODE,
         ext::RESERVED_PERCENT,
         ext::JOURNAL,
+        ext::JOURNAL_SIZE,
+        ext::FEATURES,
+        GEOMETRY,
         ext::STRIDE,
         ext::STRIPE_WIDTH,
         ext::DISCARD,
         ext::EXTRA_MKFS,
         NOATIME,
         ext::BARRIER,
+        ONLINE_DISCARD,
+        ext::STRIPE,
         ext::DATA,
         ext::COMMIT,
+        ext::DELALLOC,
         EXTRA_MOUNT,
     ],
     refuse: ext::refuse,
-    unsupported: |_, _| None,
+    unsupported: ext::unsupported,
     adjust_mount: |_, _, _| {},
     modules: &["ext4"],
     driver: ext::driver,

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::argv::Argv;
 use crate::geometry::Geometry;
+pub use crate::here::{Here, KernelConfig};
 use crate::medium::{Medium, Superblock};
 use crate::options::{OptionRow, Options, Rule, spell};
 use crate::plan::{CommandLine, MountPlan};
@@ -81,38 +82,23 @@ pub enum Identity {
     Label(usize),
 }
 
+/// Numbers of a superblock by the names of [`Superblock::facts`].
+pub type Facts = Vec<(&'static str, u64)>;
+
 /// How a file system is told the geometry of the array below it.
 #[derive(Clone, Copy, Debug)]
 pub struct GeometryRule {
-    /// Adds mkfs's arguments: a geometry, or none at all by force.
-    pub mkfs: fn(&mut Argv, Option<&Geometry>),
-    /// Facts of the superblock that it must show up in, for the same.
-    pub facts: fn(Option<&Geometry>, block_size: u64) -> Vec<(&'static str, u64)>,
+    /// Adds mkfs's arguments for a device of this size: a geometry, or none at all by force. An error
+    /// where the file system cannot have it.
+    pub mkfs: fn(&mut Argv, &Options, Bytes, Option<&Geometry>) -> Result<(), Reason>,
+    /// Facts of the superblock that it must show up in, for the same, with their values.
+    pub facts: fn(Option<&Geometry>, block_size: u64) -> Result<Facts, Reason>,
     /// Options of a remount that tell a mounted one a new geometry, or why it cannot be told.
-    pub tell: fn(&Geometry, block_size: u64) -> Result<Vec<(String, Option<String>)>, Reason>,
+    pub tell: fn(&Geometry, block_size: u64) -> Result<Parameters, Reason>,
 }
 
-/// What kernel and tools are here, as far as file systems ask.
-#[derive(Clone, Debug, Default)]
-pub struct Here {
-    /// Kernel release.
-    pub release: String,
-    /// The kernel's build configuration; empty where it cannot be read.
-    pub config: KernelConfig,
-    /// Names of file systems that the kernel has, or loads on demand.
-    pub serves: std::collections::BTreeSet<String>,
-    /// Version lines of tools by name.
-    pub tools: std::collections::BTreeMap<String, String>,
-}
-
-impl Here {
-    /// Major and minor number of the kernel; zeros where unknown.
-    #[must_use]
-    pub fn kernel(&self) -> (u32, u32) {
-        let mut numbers = self.release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
-        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
-    }
-}
+/// Mount parameters: a key, and a value unless it is a flag.
+pub type Parameters = Vec<(String, Option<String>)>;
 
 /// What mkfs is to make a file system on.
 #[derive(Clone, Copy, Debug)]
@@ -147,6 +133,31 @@ pub enum Told<'a> {
     None,
     /// This.
     This(&'a Geometry),
+}
+
+impl<'a> Told<'a> {
+    /// What mkfs must be made to believe: none if it is left alone, else a geometry or (none) no array.
+    pub(crate) fn forced(self) -> Option<Option<&'a Geometry>> {
+        match self {
+            Self::Nothing => None,
+            Self::None => Some(None),
+            Self::This(geometry) => Some(Some(geometry)),
+        }
+    }
+}
+
+/// Where a plan wants the geometry from. Whoever knows the stack resolves it to [`Told`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GeometryChoice {
+    /// mkfs finds what it finds: [`Told::Nothing`].
+    #[default]
+    Detect,
+    /// From the stack's own array: [`Told::This`], or [`Told::None`] where nothing is striped.
+    Computed,
+    /// Forced off: [`Told::None`].
+    None,
+    /// From the stack's `geometry`: [`Told::This`], or [`Told::None`] where nothing is striped.
+    Declared,
 }
 
 /// A program of the distribution.
@@ -202,20 +213,6 @@ impl BarrierOff {
     }
 }
 
-/// The text of a kernel's build configuration (`CONFIG_…=y` lines).
-#[derive(Clone, Debug, Default)]
-pub struct KernelConfig(pub String);
-
-impl KernelConfig {
-    /// Whether a symbol (with its `CONFIG_`) is built in or a module.
-    #[must_use]
-    pub fn has(&self, symbol: &str) -> bool {
-        self.0
-            .lines()
-            .any(|line| line.strip_prefix(symbol).is_some_and(|value| value == "=y" || value == "=m"))
-    }
-}
-
 impl FileSystem {
     /// Options of a plan, checked.
     ///
@@ -225,6 +222,52 @@ impl FileSystem {
         let options = Options::check(self.name, self.options, given)?;
         (self.refuse)(&options)?;
         Ok(options)
+    }
+
+    /// Where the plan wants the geometry from; what is not asked is left to mkfs.
+    #[must_use]
+    pub fn geometry_choice(&self, options: &Options) -> GeometryChoice {
+        match options.word("geometry") {
+            Some("computed") => GeometryChoice::Computed,
+            Some("none") => GeometryChoice::None,
+            Some("declared") => GeometryChoice::Declared,
+            _ => GeometryChoice::Detect,
+        }
+    }
+
+    /// What this kernel or these tools cannot do (any more) of what is asked for, with the version and the
+    /// alternative; none if nothing is known against it. A name in `unsupported` of the row speaks before
+    /// the bare fact that the kernel has no such file system.
+    #[must_use]
+    pub fn cannot(&self, options: &Options, here: &Here) -> Option<Reason> {
+        if let Some(reason) = (self.unsupported)(options, here) {
+            return Some(reason);
+        }
+        // The mount as it would be: with a helper program the kernel needs another file system.
+        let plan = self.mount(options, "", Bytes(0), here);
+        let known = !here.serves.is_empty();
+        (known && plan.helper.is_none() && !here.serves.contains(&plan.fstype)).then(|| {
+            Reason::new(format!(
+                "this kernel ({}) has no {}, built in or as a module",
+                here.release, self.name
+            ))
+            .advise(format!("run it in a guest with a kernel that has {}, or boot such a kernel", self.name))
+        })
+    }
+
+    /// Options of a remount that tell the mounted file system a new geometry. The kernel shows them
+    /// afterwards as `key=value`.
+    ///
+    /// # Errors
+    /// Why it cannot be told, and what to do instead.
+    pub fn tell_geometry(&self, geometry: &Geometry, block_size: u64) -> Result<Parameters, Reason> {
+        let rule = self.on_disk()?.geometry.ok_or_else(|| self.takes_no_geometry())?;
+        (rule.tell)(geometry, block_size)
+    }
+
+    fn takes_no_geometry(&self) -> Reason {
+        Reason::new(format!("{} cannot be told the geometry of an array", self.name))
+            .advise("leave `geometry` out for it")
     }
 
     /// The programs that it needs, with what for.
@@ -263,22 +306,25 @@ impl FileSystem {
                     let off = if value == &Value::Bool(false) { "^" } else { "" };
                     argv.member(flag, format!("{off}{feature}"));
                 }
+                Rule::MkfsSwitch(flag, key) => {
+                    let digit = u8::from(value == &Value::Bool(true));
+                    argv.member(flag, format!("{key}={digit}"));
+                }
+                Rule::MkfsFeatures(known) => {
+                    for word in options.strings(row.name) {
+                        let plain = word.trim_start_matches('^');
+                        for feature in known.iter().filter(|feature| feature.name == plain) {
+                            argv.member(feature.flag, word);
+                        }
+                    }
+                }
                 Rule::MkfsExtra(_) => argv.extra(options.strings(row.name)),
                 _ => {}
             }
         }
-        let told = match target.geometry {
-            Told::Nothing => None,
-            Told::None => Some(None),
-            Told::This(geometry) => Some(Some(geometry)),
-        };
-        match (told, disk.geometry) {
-            (Some(geometry), Some(rule)) => (rule.mkfs)(&mut argv, geometry),
-            (Some(_), None) => {
-                return Err(Reason::new(format!("{} cannot be told the geometry of an array", self.name))
-                    .advise("leave `geometry` out for it"));
-            }
-            (None, _) => {}
+        if let Some(geometry) = target.geometry.forced() {
+            let rule = disk.geometry.ok_or_else(|| self.takes_no_geometry())?;
+            (rule.mkfs)(&mut argv, options, size, geometry)?;
         }
         Ok(argv.finish(device))
     }
@@ -306,6 +352,11 @@ impl FileSystem {
         for (row, value) in options.rows(self.options) {
             match row.rule {
                 Rule::MountValue { key, .. } => plan.params.push((key.to_string(), Some(spell(value)))),
+                Rule::MountQuiet(key) => plan.params.push((key.to_string(), Some(spell(value)))),
+                Rule::MountChoice(choices) => {
+                    let chosen = choices.iter().filter(|choice| Some(choice.value) == value.as_str());
+                    plan.params.extend(chosen.map(|choice| owned(choice.param)));
+                }
                 Rule::MountSwitch { param, .. } if !row.kind.is_default(value) => {
                     plan.params.push(owned(param));
                 }
@@ -329,64 +380,6 @@ impl FileSystem {
         }
         (self.adjust_mount)(options, here, &mut plan);
         plan
-    }
-
-    /// Proves from mountinfo that the kernel took each option that was asked for.
-    ///
-    /// # Errors
-    /// The first option that it did not take, with what the kernel shows instead.
-    pub fn verify_mount(
-        &self,
-        options: &Options,
-        super_options: &str,
-        mount_options: &str,
-    ) -> Result<(), Reason> {
-        let shown = verify::Shown::new(super_options, mount_options);
-        options.rows(self.options).try_for_each(|(row, value)| shown.has_taken(self.name, row, value))
-    }
-
-    /// Proves from the medium that mkfs made what was asked for: the UUID, a size that fits the
-    /// device, and each option that the superblock tells.
-    ///
-    /// # Errors
-    /// The first thing that differs.
-    pub fn verify_medium(
-        &self,
-        options: &Options,
-        uuid: &str,
-        size: Bytes,
-        superblock: &Superblock,
-    ) -> Result<(), Reason> {
-        let uuid = self.identity_of(uuid);
-        if superblock.uuid != uuid {
-            return Err(Reason::new(format!(
-                "the medium carries a {} with UUID {}, not the one asked for ({uuid})",
-                self.name, superblock.uuid
-            ))
-            .advise("leave the UUID out of extra_mkfs; the messages of mkfs are in the trial's artefacts"));
-        }
-        if let Some(made) = superblock.facts.get("size").and_then(Value::as_u64).filter(|made| *made > size.0)
-        {
-            return Err(Reason::new(format!(
-                "mkfs made a {} of {}, larger than its device of {size}",
-                self.name,
-                Bytes(made)
-            )));
-        }
-        for row in self.options.iter().filter(|row| row.rule.stage() == "mkfs") {
-            let certain = row.kind.default();
-            let asked = options.get(row.name).or(certain.as_ref());
-            if let (Some(asked), Some(found)) = (asked, superblock.facts.get(row.name))
-                && found != asked
-            {
-                return Err(Reason::new(format!(
-                    "{}: mkfs was asked for {} = {asked}, but the superblock says {found}",
-                    self.name, row.name
-                ))
-                .advise("its messages are in the trial's artefacts; the device may be too small for this"));
-            }
-        }
-        Ok(())
     }
 
     /// Whether the stack must turn the device's announced cache off for these options.
@@ -445,7 +438,7 @@ impl FileSystem {
         }
     }
 
-    fn on_disk(&self) -> Result<&Disk, Reason> {
+    pub(crate) fn on_disk(&self) -> Result<&Disk, Reason> {
         self.disk.as_ref().ok_or_else(|| {
             Reason::new(format!(
                 "{} lives in memory: there is nothing to make, to read or to check",

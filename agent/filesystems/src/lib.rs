@@ -13,10 +13,12 @@ mod ext4;
 mod extra;
 mod filesystem;
 mod geometry;
+mod here;
 mod layout;
 mod medium;
 mod options;
 mod plan;
+mod rule;
 mod tmpfs;
 mod verdict;
 mod verify;
@@ -25,13 +27,16 @@ mod xfs;
 pub use argv::Argv;
 pub use extra::MkfsFlag;
 pub use filesystem::{
-    BarrierOff, Disk, FileSystem, GeometryRule, Here, Identity, KernelConfig, Program, Role, Target, Told,
+    BarrierOff, Disk, Facts, FileSystem, GeometryChoice, GeometryRule, Identity, Parameters, Program, Role,
+    Target, Told,
 };
 pub use geometry::Geometry;
+pub use here::{Here, KernelConfig};
 pub use layout::Layout;
 pub use medium::{Medium, Superblock};
-pub use options::{Kind, OptionRow, Options, Param, Rule};
+pub use options::{Kind, OptionRow, Options};
 pub use plan::{CommandLine, MountPlan, POINT, quote};
+pub use rule::{Choice, Feature, Param, Rule};
 pub use verdict::ToolVerdict;
 
 use fsdyno_spec::outcome::Reason;

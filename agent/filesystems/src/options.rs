@@ -8,6 +8,7 @@ use fsdyno_spec::outcome::Reason;
 use serde_json::{Value, json};
 
 use crate::extra::{MkfsFlag, only_flags, stays_inside};
+pub use crate::rule::{Choice, Feature, Rule};
 
 /// One option of a file system.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct OptionRow {
 pub enum Kind {
     /// Yes or no; what it is when left out.
     Flag(bool),
+    /// Yes or no; left out, the tool decides by its version.
+    Switch,
     /// A whole number from, to (both included).
     Number(u64, u64),
     /// A size in bytes from, to (both included).
@@ -41,70 +44,42 @@ pub enum Kind {
     Strings,
 }
 
-/// A mount parameter: a key, and a value unless it is a flag.
-pub type Param = (&'static str, Option<&'static str>);
-
-/// How an option is asked for, and how it is seen to have been taken.
-#[derive(Clone, Copy, Debug)]
-pub enum Rule {
-    /// A flag of mkfs with the value as next argument: `-i 8192`.
-    MkfsWord(&'static str),
-    /// A member of a comma-separated list of mkfs: `-E stride=16`.
-    MkfsGroup(&'static str, &'static str),
-    /// A feature of mkfs, on or off: `-O has_journal`, `-O ^has_journal`.
-    MkfsFeature(&'static str, &'static str),
-    /// A mkfs option that the file system's own code spells.
-    MkfsOwn,
-    /// More arguments for mkfs: of these flags.
-    MkfsExtra(&'static [MkfsFlag]),
-    /// A mount parameter with a value. The kernel may stay silent about its default.
-    MountValue {
-        /// The key.
-        key: &'static str,
-        /// The value that the kernel has if it shows none.
-        silent: Option<&'static str>,
-    },
-    /// A mount parameter that turns a flag into the opposite of its default. Not given for the
-    /// default, which is proved all the same.
-    MountSwitch {
-        /// Asks for the opposite of the default.
-        param: Param,
-        /// Words of which mountinfo shows one if, and only if, the default does not hold.
-        shown: &'static [&'static str],
-    },
-    /// An attribute of the mount (`MOUNT_ATTR_*`), shown under the same word.
-    Attribute(&'static str),
-    /// Not a mount option (any more): the stack sets `queue/write_cache`.
-    Queue,
-    /// More mount parameters and attributes.
-    MountExtra,
-}
-
-impl Rule {
-    /// `mkfs` or `mount`.
-    #[must_use]
-    pub fn stage(&self) -> &'static str {
-        match self {
-            Self::MkfsWord(_)
-            | Self::MkfsGroup(..)
-            | Self::MkfsFeature(..)
-            | Self::MkfsOwn
-            | Self::MkfsExtra(_) => "mkfs",
-            Self::MountValue { .. }
-            | Self::MountSwitch { .. }
-            | Self::Attribute(_)
-            | Self::Queue
-            | Self::MountExtra => "mount",
-        }
-    }
-}
-
 /// Access times are not written. Every file system has it.
 pub const NOATIME: OptionRow = OptionRow {
     name: "noatime",
     kind: Kind::Flag(false),
     rule: Rule::Attribute("noatime"),
     help: "Reading does not write access times (mount -o noatime). Left out: the kernel's relatime.",
+};
+
+/// What mkfs is told of the array below. Only for file systems with a [`crate::GeometryRule`].
+pub(crate) const GEOMETRY: OptionRow = OptionRow {
+    name: "geometry",
+    kind: Kind::Word(&["detect", "computed", "none", "declared"]),
+    rule: Rule::Geometry,
+    help: "What mkfs is told of the array below, read back from the superblock. detect: nothing, it finds by \
+           itself what it can (today's tools do, also through LVM); computed: the stack's own array; none: \
+           that there is none, by force; declared: the stack's `geometry`, for a hardware array. Left out: detect.",
+};
+
+/// Refuses a stated geometry beside options that say the same in the tool's own units.
+pub(crate) fn geometry_alone(options: &Options, explicit: &[&str]) -> Result<(), Reason> {
+    let stated = options.word("geometry").filter(|word| *word != "detect");
+    match (stated, explicit.iter().find(|name| options.get(name).is_some())) {
+        (Some(geometry), Some(name)) => {
+            Err(Reason::new(format!("`geometry = \"{geometry}\"` and `{name}` both say what the array is"))
+                .advise(format!("leave `{name}` out, or `geometry`")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The kernel discards what is deleted.
+pub(crate) const ONLINE_DISCARD: OptionRow = OptionRow {
+    name: "online_discard",
+    kind: Kind::Flag(false),
+    rule: Rule::MountSwitch { param: ("discard", None), shown: &["discard"] },
+    help: "The kernel discards blocks as they are freed (mount -o discard).",
 };
 
 /// Further arguments of mkfs, for what has no option of its own.
@@ -134,6 +109,7 @@ impl Kind {
     pub fn schema(&self) -> Value {
         match *self {
             Self::Flag(default) => json!({ "type": "boolean", "default": default }),
+            Self::Switch => json!({ "type": "boolean" }),
             Self::Number(from, to) => json!({ "type": "integer", "minimum": from, "maximum": to }),
             Self::Size(from, to) => {
                 json!({ "type": "integer", "format": "bytes", "minimum": from, "maximum": to })
@@ -169,8 +145,8 @@ impl Kind {
             _ => Err(format!("a whole number{unit} from {from} to {to}")),
         };
         match *self {
-            Self::Flag(_) if value.is_boolean() => Ok(value.clone()),
-            Self::Flag(_) => Err("true or false".to_string()),
+            Self::Flag(_) | Self::Switch if value.is_boolean() => Ok(value.clone()),
+            Self::Flag(_) | Self::Switch => Err("true or false".to_string()),
             Self::Number(from, to) => within(from, to, ""),
             Self::Size(from, to) => within(from, to, " of bytes"),
             Self::Seconds(from, to) => within(from, to, " of seconds"),
@@ -242,6 +218,12 @@ impl Options {
         self.get(name)?.as_u64()
     }
 
+    /// A word, if given.
+    #[must_use]
+    pub fn word(&self, name: &str) -> Option<&str> {
+        self.get(name)?.as_str()
+    }
+
     /// A list of strings; empty if not given.
     pub fn strings(&self, name: &str) -> impl Iterator<Item = &str> {
         self.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
@@ -261,6 +243,23 @@ pub(crate) fn spell(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_string)
 }
 
+/// Refuses features that are not in the table, or asked for twice.
+fn only_features(filesystem: &str, option: &str, known: &[Feature], words: &[&str]) -> Result<(), Reason> {
+    let plain = |word: &str| word.strip_prefix('^').unwrap_or(word).to_string();
+    for (n, word) in words.iter().enumerate() {
+        if !known.iter().any(|feature| feature.name == plain(word)) {
+            let names: Vec<_> = known.iter().map(|feature| feature.name).collect();
+            return Err(Reason::new(format!("{filesystem}: `{option}` knows no feature `{word}`"))
+                .advise(format!("with `^` before it it is turned off; it knows: {}", names.join(", "))));
+        }
+        if words[..n].iter().any(|other| plain(other) == plain(word)) {
+            return Err(Reason::new(format!("{filesystem}: `{option}` names `{word}` twice"))
+                .advise("ask for it once, with or without `^`"));
+        }
+    }
+    Ok(())
+}
+
 impl OptionRow {
     /// Refuses words that could reach another device, or a file.
     fn check_words(&self, filesystem: &str, value: &Value) -> Result<(), Reason> {
@@ -269,6 +268,7 @@ impl OptionRow {
         words.iter().try_for_each(|word| stays_inside(filesystem, self.name, word))?;
         match self.rule {
             Rule::MkfsExtra(flags) => only_flags(filesystem, self.name, flags, &words),
+            Rule::MkfsFeatures(known) => only_features(filesystem, self.name, known, &words),
             _ => Ok(()),
         }
     }

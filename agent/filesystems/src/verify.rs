@@ -1,10 +1,13 @@
-//! Proof from mountinfo that a mount is what was asked for. A kernel may refuse an option, or take
-//! and ignore it; only what it shows afterwards counts.
+//! Proofs that a mount and a medium are what was asked for. A kernel or a tool may refuse an option, or
+//! take and ignore it; only what mountinfo and the superblock show afterwards counts.
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::units::Bytes;
 use serde_json::Value;
 
-use crate::options::{Kind, OptionRow, Rule, spell};
+use crate::filesystem::{FileSystem, Told};
+use crate::medium::Superblock;
+use crate::options::{Choice, Kind, OptionRow, Options, Rule, spell};
 
 /// Words of `mount -o` that are attributes of the mount, not parameters of the file system.
 pub const ATTRIBUTES: [&str; 7] =
@@ -46,6 +49,14 @@ impl<'a> Shown<'a> {
                 Some(shown) => same(&row.kind, shown, value),
                 None => silent == Some(spell(value).as_str()),
             },
+            Rule::MountQuiet(key) => self.value(key).is_none_or(|shown| same(&row.kind, shown, value)),
+            Rule::MountChoice(choices) => {
+                let of = |choice: &Choice| choice.shown.is_some_and(|word| self.has(word));
+                choices.iter().all(|choice| match Some(choice.value) == value.as_str() {
+                    true => choice.shown.is_none() || of(choice),
+                    false => !of(choice),
+                })
+            }
             Rule::MountSwitch { shown, .. } => {
                 shown.iter().any(|word| self.has(word)) != row.kind.is_default(value)
             }
@@ -84,10 +95,109 @@ impl<'a> Shown<'a> {
     }
 }
 
+impl FileSystem {
+    /// Proves from mountinfo that the kernel took each option that was asked for.
+    ///
+    /// # Errors
+    /// The first option that it did not take, with what the kernel shows instead.
+    pub fn verify_mount(
+        &self,
+        options: &Options,
+        super_options: &str,
+        mount_options: &str,
+    ) -> Result<(), Reason> {
+        let shown = Shown::new(super_options, mount_options);
+        options.rows(self.options).try_for_each(|(row, value)| shown.has_taken(self.name, row, value))
+    }
+
+    /// Proves from the medium that mkfs made what was asked for: the UUID, a size that fits the
+    /// device, and each option and geometry that the
+    /// superblock tells. `told`: what mkfs was told of the array.
+    ///
+    /// # Errors
+    /// The first thing that differs.
+    pub fn verify_medium(
+        &self,
+        options: &Options,
+        uuid: &str,
+        size: Bytes,
+        superblock: &Superblock,
+        told: Told<'_>,
+    ) -> Result<(), Reason> {
+        let uuid = self.identity_of(uuid);
+        if superblock.uuid != uuid {
+            return Err(Reason::new(format!(
+                "the medium carries a {} with UUID {}, not the one asked for ({uuid})",
+                self.name, superblock.uuid
+            ))
+            .advise("leave the UUID out of extra_mkfs; the messages of mkfs are in the trial's artefacts"));
+        }
+        if let Some(made) = superblock.facts.get("size").and_then(Value::as_u64).filter(|made| *made > size.0)
+        {
+            return Err(Reason::new(format!(
+                "mkfs made a {} of {}, larger than its device of {size}",
+                self.name,
+                Bytes(made)
+            )));
+        }
+        for row in self.options.iter().filter(|row| row.rule.stage() == "mkfs") {
+            let certain = row.kind.default();
+            let Some(asked) = options.get(row.name).or(certain.as_ref()) else { continue };
+            let found = superblock.facts.get(row.name);
+            let differs = match row.rule {
+                Rule::MkfsFeatures(known) => options.strings(row.name).any(|word| {
+                    let plain = word.strip_prefix('^').unwrap_or(word);
+                    let fact =
+                        known.iter().find(|feature| feature.name == plain).map(|f| Value::from(f.fact));
+                    let has = found
+                        .and_then(Value::as_array)
+                        .is_some_and(|all| fact.is_some_and(|f| all.contains(&f)));
+                    has == word.starts_with('^')
+                }),
+                _ => found.is_some_and(|found| found != asked),
+            };
+            if differs {
+                let found = found.map_or_else(|| "nothing of it".to_string(), Value::to_string);
+                return Err(Reason::new(format!(
+                    "{}: mkfs was asked for {} = {asked}, but the superblock says {found}",
+                    self.name, row.name
+                ))
+                .advise("its messages are in the trial's artefacts; the device may be too small for this"));
+            }
+        }
+        self.verify_geometry(superblock, told)
+    }
+
+    /// Proves that the superblock has the geometry that mkfs was told, or none.
+    fn verify_geometry(&self, superblock: &Superblock, told: Told<'_>) -> Result<(), Reason> {
+        let (Some(geometry), Some(rule)) = (told.forced(), self.on_disk()?.geometry) else { return Ok(()) };
+        let number = |name: &str| superblock.facts.get(name).and_then(Value::as_u64);
+        for (name, wanted) in (rule.facts)(geometry, number("block_size").unwrap_or(0))? {
+            let found = number(name);
+            if found != Some(wanted) {
+                let found = found.map_or_else(|| "nothing".to_string(), |found| found.to_string());
+                return Err(Reason::new(format!(
+                    "{}: the geometry that mkfs was told means {name} = {wanted}, but the superblock says {found}",
+                    self.name
+                ))
+                .advise(
+                    "its messages are in the trial's artefacts; state `block_size`, give the array more room, and \
+                     leave geometry out of extra_mkfs",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Whether a shown value is the one asked for; sizes may be shown as `256k`.
 fn same(kind: &Kind, shown: &str, asked: &Value) -> bool {
     match kind {
         Kind::Size(..) | Kind::SizeOf(_) => asked.as_u64().is_some() && size(shown) == asked.as_u64(),
+        // A kernel refines some words: `zstd` is shown as `zstd:3`.
+        Kind::Word(_) => {
+            shown.strip_prefix(&spell(asked)).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        }
         _ => shown == spell(asked),
     }
 }

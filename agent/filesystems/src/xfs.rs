@@ -8,9 +8,14 @@ use serde_json::json;
 
 use crate::argv::Argv;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
+use crate::filesystem::{BarrierOff, Disk, Facts, FileSystem, GeometryRule, Identity, Parameters, Program};
+use crate::geometry::Geometry;
+use crate::here::{Change, Here};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
-use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, Rule, extra_mkfs};
+use crate::options::{
+    EXTRA_MOUNT, GEOMETRY, Kind, NOATIME, ONLINE_DISCARD, OptionRow, Options, Rule, extra_mkfs,
+    geometry_alone,
+};
 use crate::verdict::{ToolVerdict, made};
 
 pub(crate) static XFS: FileSystem = FileSystem {
@@ -28,7 +33,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
             &["-n"],
         )),
         identity: Identity::Uuid,
-        geometry: None,
+        geometry: Some(GeometryRule { mkfs: geometry_arguments, facts: geometry_facts, tell }),
         superblock,
     }),
     barrier_off: Some(BarrierOff::Queue),
@@ -41,11 +46,18 @@ pub(crate) static XFS: FileSystem = FileSystem {
     ],
     options: &[
         OptionRow {
+            name: "block_size",
+            kind: Kind::SizeOf(&[1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10]),
+            rule: Rule::MkfsGroup("-b", "size"),
+            help: "Size of a block (mkfs.xfs -b size=). Larger than a page of memory: Linux 6.12 and newer.",
+        },
+        OptionRow {
             name: "agcount",
             kind: Kind::Number(1, u32::MAX as u64),
             rule: Rule::MkfsGroup("-d", "agcount"),
             help: "Number of allocation groups (mkfs.xfs -d agcount=).",
         },
+        GEOMETRY,
         OptionRow {
             name: "sunit",
             kind: Kind::Number(0, u32::MAX as u64),
@@ -61,9 +73,60 @@ pub(crate) static XFS: FileSystem = FileSystem {
         },
         OptionRow {
             name: "inode_size",
-            kind: Kind::SizeOf(&[512, 1024, 2048]),
+            kind: Kind::SizeOf(&[256, 512, 1024, 2048]),
             rule: Rule::MkfsGroup("-i", "size"),
-            help: "Size of an inode (mkfs.xfs -i size=). 256 is refused with checksummed metadata.",
+            help: "Size of an inode (mkfs.xfs -i size=). 256 only with crc = false.",
+        },
+        OptionRow {
+            name: "crc",
+            kind: Kind::Switch,
+            rule: Rule::MkfsSwitch("-m", "crc"),
+            help: "Checksummed metadata (mkfs.xfs -m crc=). false: version 4 of the format, which newer kernels leave out.",
+        },
+        OptionRow {
+            name: "finobt",
+            kind: Kind::Switch,
+            rule: Rule::MkfsSwitch("-m", "finobt"),
+            help: "A tree of free inodes (mkfs.xfs -m finobt=).",
+        },
+        OptionRow {
+            name: "rmapbt",
+            kind: Kind::Switch,
+            rule: Rule::MkfsSwitch("-m", "rmapbt"),
+            help: "A tree of who owns which block, for repairs while mounted (mkfs.xfs -m rmapbt=). On by \
+                   default from xfsprogs 6.5.",
+        },
+        OptionRow {
+            name: "reflink",
+            kind: Kind::Switch,
+            rule: Rule::MkfsSwitch("-m", "reflink"),
+            help: "Files can share blocks (mkfs.xfs -m reflink=).",
+        },
+        OptionRow {
+            name: "bigtime",
+            kind: Kind::Switch,
+            rule: Rule::MkfsSwitch("-m", "bigtime"),
+            help: "Times beyond 2038 (mkfs.xfs -m bigtime=).",
+        },
+        OptionRow {
+            name: "lazy_count",
+            kind: Kind::Switch,
+            rule: Rule::MkfsSwitch("-l", "lazy-count"),
+            help: "Counters of the superblock are not logged at each change (mkfs.xfs -l lazy-count=). false \
+                   only with crc = false.",
+        },
+        OptionRow {
+            name: "log_size",
+            kind: Kind::Size(2 << 20, 2038 << 20),
+            rule: Rule::MkfsGroup("-l", "size"),
+            help: "Size of the log on the device (mkfs.xfs -l size=). Left out, it follows the size of the device.",
+        },
+        OptionRow {
+            name: "log_stripe_unit",
+            kind: Kind::SizeOf(&[4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10]),
+            rule: Rule::MkfsGroup("-l", "su"),
+            help: "What writes to the log are a multiple of, bytes (mkfs.xfs -l su=). Left out, it is the chunk of the \
+                   array, or 32 KiB where that is above 256 KiB.",
         },
         OptionRow {
             name: "discard",
@@ -86,14 +149,70 @@ pub(crate) static XFS: FileSystem = FileSystem {
             rule: Rule::MountValue { key: "logbsize", silent: None },
             help: "Size of each log buffer in memory (mount -o logbsize=).",
         },
+        OptionRow {
+            name: "logbufs",
+            kind: Kind::Number(2, 8),
+            rule: Rule::MountValue { key: "logbufs", silent: None },
+            help: "Number of log buffers in memory (mount -o logbufs=).",
+        },
+        OptionRow {
+            name: "allocsize",
+            kind: Kind::SizeOf(&ALLOCSIZES),
+            rule: Rule::MountValue { key: "allocsize", silent: None },
+            help: "How far beyond the end of a growing file blocks are reserved (mount -o allocsize=). Left out, the \
+                   kernel chooses by the file's size.",
+        },
+        OptionRow {
+            name: "inode64",
+            kind: Kind::Flag(true),
+            rule: Rule::MountSwitch { param: ("inode32", None), shown: &["inode32"] },
+            help: "Inodes anywhere on the device (mount -o inode32 if false: only in its first TiB).",
+        },
+        OptionRow {
+            name: "largeio",
+            kind: Kind::Flag(false),
+            rule: Rule::MountSwitch { param: ("largeio", None), shown: &["largeio"] },
+            help: "stat tells programs the stripe, or allocsize, as the best size of a request (mount -o largeio).",
+        },
+        OptionRow {
+            name: "swalloc",
+            kind: Kind::Flag(false),
+            rule: Rule::MountSwitch { param: ("swalloc", None), shown: &["swalloc"] },
+            help: "Large files are aligned to the stripe, not the chunk (mount -o swalloc).",
+        },
+        OptionRow {
+            name: "mount_sunit",
+            kind: Kind::Number(8, u32::MAX as u64),
+            rule: Rule::MountValue { key: "sunit", silent: None },
+            help: "Chunk in 512-byte sectors for this mount (mount -o sunit=), with mount_swidth. Only a file system \
+                   that was made with a geometry takes it.",
+        },
+        OptionRow {
+            name: "mount_swidth",
+            kind: Kind::Number(8, u32::MAX as u64),
+            rule: Rule::MountValue { key: "swidth", silent: None },
+            help: "Stripe in 512-byte sectors for this mount (mount -o swidth=), a multiple of mount_sunit.",
+        },
+        ONLINE_DISCARD,
         EXTRA_MOUNT,
     ],
     refuse,
-    unsupported: |_, _| None,
+    unsupported,
     adjust_mount: |_, _, _| {},
     modules: &["xfs"],
     driver: |sys_fs, device| sys_fs.join("xfs").join(device).exists().then(|| "xfs".to_string()),
     driver_hint: |config| config.has("CONFIG_XFS_FS").then(|| "xfs".to_string()),
+};
+
+/// What mount -o allocsize= takes: powers of two from a page to 1 GiB.
+const ALLOCSIZES: [u64; 19] = {
+    let mut sizes = [4096; 19];
+    let mut n = 1;
+    while n < sizes.len() {
+        sizes[n] = sizes[n - 1] << 1;
+        n += 1;
+    }
+    sizes
 };
 
 /// Left out: files (-c, -p), force (-f), making nothing (-N, -V). Values that name devices (`-d name=`,
@@ -122,7 +241,109 @@ fn arguments(argv: &mut Argv, options: &Options, uuid: &str, force: bool) {
     argv.member("-m", format!("uuid={uuid}"));
 }
 
+fn geometry_arguments(
+    argv: &mut Argv,
+    _: &Options,
+    _: Bytes,
+    geometry: Option<&Geometry>,
+) -> Result<(), Reason> {
+    match geometry {
+        None => argv.member("-d", "noalign"),
+        Some(geometry) => {
+            argv.member("-d", format!("su={}", geometry.chunk.0));
+            argv.member("-d", format!("sw={}", geometry.data_disks));
+        }
+    }
+    Ok(())
+}
+
+fn geometry_facts(geometry: Option<&Geometry>, block_size: u64) -> Result<Facts, Reason> {
+    let Some(geometry) = geometry else { return Ok(vec![("sunit", 0), ("swidth", 0)]) };
+    // The superblock counts in blocks: what is no multiple of one cannot be kept.
+    geometry.stride(block_size)?;
+    Ok(vec![("sunit", geometry.sunit()), ("swidth", geometry.swidth())])
+}
+
+/// `mount -o remount,swidth=` returns 0 and changes nothing (Linux 6.1), so it must not be tried.
+fn tell(geometry: &Geometry, _: u64) -> Result<Parameters, Reason> {
+    let (sunit, swidth) = (geometry.sunit(), geometry.swidth());
+    Err(Reason::new("a mounted XFS cannot be told a new stripe: a remount takes `swidth` and ignores it").advise(
+        format!(
+            "unmount it and mount it with sunit={sunit},swidth={swidth} (mount_sunit, mount_swidth): that holds if \
+             it was made with the same sunit; one made without a geometry cannot gain it and must be made anew"
+        ),
+    ))
+}
+
+/// Mount options that Linux took away, from its `Documentation/admin-guide/xfs.rst`.
+const DROPPED: &[Change] = &[
+    ("barrier", (4, 19), "leave it out: XFS always flushes; barrier = false turns flushes off at the queue"),
+    ("nobarrier", (4, 19), "write barrier = false instead: it turns flushes off at the queue of the device"),
+    ("attr2", (6, 18), "leave it out: it is always on"),
+    ("noattr2", (6, 18), "leave it out, or take an older kernel in a guest"),
+    ("ikeep", (6, 18), "leave it out, or take an older kernel in a guest"),
+    ("noikeep", (6, 18), "leave it out: it is always so"),
+];
+
+/// What kernel and mkfs.xfs no longer do, or not yet.
+fn unsupported(options: &Options, here: &Here) -> Option<Reason> {
+    if let Some(reason) = here.dropped("xfs", options, DROPPED) {
+        return Some(reason);
+    }
+    let unsupported = |what: String, instead: &str| Some(Reason::new(what).advise(instead));
+    let v4 = options.flag("crc") == Some(false);
+    if options.flag("lazy_count") == Some(false) && !v4 {
+        return unsupported(
+            "xfs: lazy_count = false is not possible with checksummed metadata (V5, the default since xfsprogs \
+             3.2.3)"
+                .to_string(),
+            "leave it out, or add crc = false and take a kernel with XFS V4 (Debian 12's, in a guest)",
+        );
+    }
+    if options.number("inode_size") == Some(256) && !v4 {
+        return unsupported(
+            "xfs: inodes of 256 bytes are not possible with checksummed metadata (V5, the default since xfsprogs \
+             3.2.3)"
+                .to_string(),
+            "take inode_size = 512, or add crc = false and take a kernel with XFS V4 (Debian 12's, in a guest)",
+        );
+    }
+    // The symbol came with Linux 5.10; before, V4 was always there.
+    let optional = here.config.has("CONFIG_XFS_FS") && !here.older_than((5, 10));
+    if v4 && optional && !here.config.has("CONFIG_XFS_SUPPORT_V4") {
+        return unsupported(
+            format!("xfs: this kernel ({}) was built without version 4 of the format", here.release),
+            "leave crc = false out, or take a kernel built with CONFIG_XFS_SUPPORT_V4 (Debian 12's, in a guest): V4 \
+             is deprecated, and off by default since Linux 6.18",
+        );
+    }
+    let block = options.number("block_size").unwrap_or(0);
+    if here.page_size().is_some_and(|page| block > page) && here.older_than((6, 12)) {
+        return unsupported(
+            format!("xfs: blocks larger than a page of memory need Linux 6.12; this is {}", here.release),
+            "take block_size = 4096, or a newer kernel in a guest",
+        );
+    }
+    None
+}
+
 fn refuse(options: &Options) -> Result<(), Reason> {
+    geometry_alone(options, &["sunit", "swidth"])?;
+    if options.flag("crc") == Some(false)
+        && let Some(name) =
+            ["finobt", "rmapbt", "reflink", "bigtime"].iter().find(|name| options.flag(name) == Some(true))
+    {
+        return Err(Reason::new(format!("`{name}` needs checksummed metadata, and crc = false"))
+            .advise(format!("leave `{name}` out, or crc = false")));
+    }
+    match (options.number("mount_sunit"), options.number("mount_swidth")) {
+        (None, None) => {}
+        (Some(sunit), Some(swidth)) if swidth % sunit == 0 => {}
+        _ => {
+            return Err(Reason::new("`mount_sunit` and `mount_swidth` do not go together")
+                .advise("give both: mount_swidth = mount_sunit x data disks"));
+        }
+    }
     let together = |message: String| {
         Err(Reason::new(message).advise("give both: swidth = sunit x data disks; both 0 for no alignment"))
     };
@@ -155,6 +376,9 @@ fn checked(code: i32) -> ToolVerdict {
 const LENGTH: usize = 512;
 
 const RO_COMPAT: &[(u64, &str)] = &[(0x1, "finobt"), (0x2, "rmapbt"), (0x4, "reflink"), (0x8, "inobtcount")];
+/// Of version 4.
+const FEATURES2: &[(u64, &str)] =
+    &[(0x2, "lazy_count"), (0x8, "attr2"), (0x80, "projid32"), (0x200, "ftype")];
 const INCOMPAT: &[(u64, &str)] = &[
     (0x1, "ftype"),
     (0x2, "sparse"),
@@ -176,12 +400,16 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
     let size = block_size(u64::from(block.be32(4)), "XFS superblock")?;
     let version = block.be16(100) & 0xF;
     let mut features: Vec<String> = Vec::new();
-    if version >= 5 {
+    let (features2, ro_compat, incompat) = (block.be32(200), block.be32(212), block.be32(216));
+    let v5 = version >= 5;
+    if v5 {
         features.push("crc".to_string());
         features.extend(names("compat", u64::from(block.be32(208)), &[]));
-        features.extend(names("ro_compat", u64::from(block.be32(212)), RO_COMPAT));
-        features.extend(names("incompat", u64::from(block.be32(216)), INCOMPAT));
+        features.extend(names("ro_compat", u64::from(ro_compat), RO_COMPAT));
+        features.extend(names("incompat", u64::from(incompat), INCOMPAT));
         features.extend(names("log_incompat", u64::from(block.be32(220)), &[(0x1, "xattrs")]));
+    } else {
+        features.extend(names("features2", u64::from(features2), FEATURES2));
     }
     // The medium has blocks; the options have sectors, as mkfs.xfs.
     let sectors = |at: usize| u64::from(block.be32(at)) * (size / 512);
@@ -199,6 +427,12 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("sunit".to_string(), json!(sectors(184))),
         ("swidth".to_string(), json!(sectors(188))),
         ("version".to_string(), json!(version)),
+        ("crc".to_string(), json!(v5)),
+        ("finobt".to_string(), json!(v5 && ro_compat & 0x1 != 0)),
+        ("rmapbt".to_string(), json!(v5 && ro_compat & 0x2 != 0)),
+        ("reflink".to_string(), json!(v5 && ro_compat & 0x4 != 0)),
+        ("bigtime".to_string(), json!(v5 && incompat & 0x8 != 0)),
+        ("lazy_count".to_string(), json!(features2 & 0x2 != 0)),
         ("features".to_string(), json!(features)),
         ("label".to_string(), json!(block.text(108, 12))),
     ]);

@@ -44,7 +44,7 @@ fn wrong_values_are_refused_with_what_was_expected() {
         ("ext4", json!({ "block_size": 3000 }), "4096"),
         ("ext4", json!({ "extra_mkfs": "-v" }), "list of strings"),
         ("ext4", json!({ "extra_mkfs": [""] }), "none of them empty"),
-        ("xfs", json!({ "inode_size": 256 }), "512"),
+        ("xfs", json!({ "inode_size": 300 }), "512"),
         ("xfs", json!({ "logbsize": 100 }), "32768"),
         ("btrfs", json!({ "metadata": "raid1" }), "single, dup"),
     ];

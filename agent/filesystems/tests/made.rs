@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Image, UUID, given, make, run};
-use fsdyno_filesystems::{FileSystem, Role, TABLE, Target, find};
+use fsdyno_filesystems::{FileSystem, Role, TABLE, Target, Told, find};
 use fsdyno_spec::trial::CheckMode;
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn facts(name: &str, options: Value, size: Bytes) -> Option<std::collections::BT
     let options = fs.options(&given(options)).expect("valid options");
     let image = make(fs, &options, size)?;
     let superblock = fs.superblock(&mut image.open()).expect("a superblock");
-    fs.verify_medium(&options, &image.uuid, size, &superblock).expect("as asked");
+    fs.verify_medium(&options, &image.uuid, size, &superblock, Told::Nothing).expect("as asked");
     Some(superblock.facts)
 }
 
@@ -35,7 +35,7 @@ fn every_row_is_made_with_its_defaults_carries_our_uuid_and_passes_its_check() {
         let superblock = fs.superblock(&mut image.open()).expect("a superblock");
         assert_eq!(superblock.uuid, image.uuid, "{}", fs.name);
         assert_eq!(superblock.facts["size"], json!(size.0), "{}", fs.name);
-        fs.verify_medium(&options, &image.uuid, size, &superblock).expect("as asked");
+        fs.verify_medium(&options, &image.uuid, size, &superblock, Told::Nothing).expect("as asked");
 
         let before = std::fs::read(&image.path).expect("the image");
         let output = run(&fs.check(CheckMode::Full, image.name()).expect("a checker")).expect("a checker");
@@ -52,7 +52,8 @@ fn the_minimum_size_is_taken_and_less_is_refused_before_the_tool_runs() {
         let options = fs.options(&given(json!({}))).expect("no options");
         let Some(image) = make(fs, &options, minimum) else { continue };
         let superblock = fs.superblock(&mut image.open()).expect("a superblock");
-        fs.verify_medium(&options, &image.uuid, minimum, &superblock).expect("whole at its minimum");
+        fs.verify_medium(&options, &image.uuid, minimum, &superblock, Told::Nothing)
+            .expect("whole at its minimum");
         let less = fs
             .mkfs(&options, &Target::plain("/nowhere", Bytes(minimum.0 - 1), UUID, true))
             .expect_err("too small");
@@ -96,8 +97,9 @@ fn a_journal_that_mke2fs_silently_left_out_is_noticed() {
     let options = ext4.options(&given(json!({ "block_size": 4096 }))).expect("valid");
     let Some(image) = make(ext4, &options, Bytes::mib(2)) else { return };
     let superblock = ext4.superblock(&mut image.open()).expect("a superblock");
-    let reason =
-        ext4.verify_medium(&options, &image.uuid, Bytes::mib(2), &superblock).expect_err("no journal");
+    let reason = ext4
+        .verify_medium(&options, &image.uuid, Bytes::mib(2), &superblock, Told::Nothing)
+        .expect_err("no journal");
     assert!(reason.message.contains("journal"), "{reason:?}");
 }
 
@@ -140,7 +142,8 @@ fn a_medium_that_carries_another_uuid_than_ours_is_noticed() {
     let options = ext4.options(&given(json!({}))).expect("valid");
     let Some(image) = make(ext4, &options, Bytes::mib(64)) else { return };
     let superblock = ext4.superblock(&mut image.open()).expect("a superblock");
-    let reason = ext4.verify_medium(&options, UUID, image.size, &superblock).expect_err("another UUID");
+    let reason =
+        ext4.verify_medium(&options, UUID, image.size, &superblock, Told::Nothing).expect_err("another UUID");
     assert!(reason.message.contains(&image.uuid), "{reason:?}");
 }
 

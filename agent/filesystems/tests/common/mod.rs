@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use fsdyno_filesystems::{CommandLine, FileSystem, MountPlan, Options, Target};
+use fsdyno_filesystems::{CommandLine, FileSystem, MountPlan, Options, Target, Told};
 use fsdyno_spec::units::Bytes;
 use serde_json::{Map, Value};
 
@@ -68,9 +68,14 @@ pub fn given(options: Value) -> BTreeMap<String, Value> {
 
 /// Makes a file system on a sparse file; none if the tool is missing.
 pub fn make(fs: &FileSystem, options: &Options, size: Bytes) -> Option<Image> {
+    make_told(fs, options, size, Told::Nothing)
+}
+
+/// The same, with what mkfs is told of an array below.
+pub fn make_told(fs: &FileSystem, options: &Options, size: Bytes, told: Told<'_>) -> Option<Image> {
     let image = Image::new(size);
-    let command =
-        fs.mkfs(options, &Target::plain(image.name(), size, &image.uuid, true)).expect("a command line");
+    let target = Target { geometry: told, ..Target::plain(image.name(), size, &image.uuid, true) };
+    let command = fs.mkfs(options, &target).expect("a command line");
     let output = run(&command)?;
     let verdict = fs.exit_meaning(fsdyno_filesystems::Role::Mkfs, output.status.code().unwrap_or(-1));
     assert!(verdict.ok, "{}: {}", command.shell(), String::from_utf8_lossy(&output.stderr));
