@@ -150,6 +150,11 @@ fn undo(state: &Path, entry: &Entry, same_boot: bool) -> Fate {
         Entry::Loop { token, backing, name } => undo_loop(token, backing, name),
         Entry::LoopNumber { number } => undo_number(*number),
         Entry::Process { pid, start } => undo_process(*pid, *start),
+        Entry::Dirty { limit, found, ours } => match limit.restore(*found, ours) {
+            Ok(true) => Fate::Undone(format!("put vm.{} back to {found:?}", limit.name())),
+            Ok(false) => Fate::Gone,
+            Err(failure) => Fate::Failed(failure.to_string()),
+        },
         Entry::Queue { disk, sequence, size, serial, attribute, old } => {
             match same_disk(disk, *sequence, *size, serial.as_ref()) {
                 Same::Yes => undo_queue(disk, attribute, old),

@@ -14,6 +14,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::dirty::{Limit, Value};
 use crate::identity::{Identity, MountId, boot_id, process_start};
 use crate::patience;
 
@@ -103,6 +104,15 @@ pub enum Entry {
         attribute: String,
         /// What it was.
         old: String,
+    },
+    /// A limit of the host's dirty page cache that we change. Lapses with the boot.
+    Dirty {
+        /// Which.
+        limit: Limit,
+        /// What the host had.
+        found: Value,
+        /// Bytes that this trial has put or is about to put: it is put back only from one of them.
+        ours: Vec<u64>,
     },
     /// A file system of ours on a real disk. Lives on media.
     Superblock {

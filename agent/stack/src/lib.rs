@@ -4,6 +4,7 @@
 
 mod backing;
 mod clean;
+mod dirty;
 mod disk;
 mod failure;
 mod folder;

@@ -6,8 +6,9 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use fsdyno_spec::trial::{Settings, WriteCache};
+use fsdyno_spec::trial::WriteCache;
 use fsdyno_spec::units::Bytes;
 use rustix::fs::{major, minor};
 use serde_json::{Value, json};
@@ -42,6 +43,17 @@ pub const DISK_NEEDS: [(&str, &str); 2] = [("iostats", "1"), ("nomerges", "0")];
 pub const DISK_KEEPS: [&str; 6] =
     ["scheduler", "nr_requests", "nomerges", "iostats", "write_cache", "read_ahead_kb"];
 
+/// What of any device between the leaves and the file system must be so: its counters count, and
+/// requests are merged.
+pub const LAYER_NEEDS: [(&str, &str); 2] = [("iostats", "1"), ("nomerges", "0")];
+
+/// What is looked at again before each phase.
+const STANDING: [&str; 5] = ["scheduler", "nr_requests", "nomerges", "iostats", "write_cache"];
+
+/// How often flushes are counted before they count as proved wrong, and how far apart.
+const FLUSH_TRIES: u32 = 8;
+const FLUSH_PAUSE: Duration = Duration::from_millis(50);
+
 /// Value of an attribute; of a choice in brackets, the chosen one.
 ///
 /// # Errors
@@ -71,6 +83,13 @@ pub fn put(disk: &str, attribute: &str, value: &str) -> Result<(), Failure> {
     let advice = match attribute {
         "scheduler" => format!("choose one of: {}", choices.replace(['[', ']'], "")),
         "write_cache" => "a device without a volatile cache is always `write through`".to_string(),
+        "nr_requests" => {
+            let scheduler = get(disk, "scheduler").unwrap_or_default();
+            format!(
+                "it has {choices} now; with the scheduler `{scheduler}` its queue holds no other number: \
+                     give fewer, or choose another scheduler"
+            )
+        }
         _ => format!("this kernel has `{choices}` there"),
     };
     Err(Failure::failed(problem, advice))
@@ -106,38 +125,55 @@ pub fn queue_facts(disk: &str) -> Facts {
     names.chain(more).filter_map(|name| Some((name.to_string(), json!(get(disk, name).ok()?)))).collect()
 }
 
-/// Flushes that one `fsync` of the raw device sends: with `write back` at least one, with `write
-/// through` none. It writes nothing. None where flushes are not counted (a queue without requests).
+/// Flushes that one `fsync` of a raw device sends to the leaves below it (kernel names of whole disks;
+/// arrays and volumes count none themselves). It writes nothing. None where flushes are not counted.
 ///
 /// # Errors
 /// Of the device.
-pub fn flushes_per_fsync(device: &BlockDevice) -> io::Result<Option<u64>> {
-    let disk = device.disk();
-    let Ok(before) = sysfs::flushes(&disk) else { return Ok(None) };
+pub fn flushes_per_fsync(device: &BlockDevice, leaves: &[String]) -> io::Result<Option<u64>> {
+    let count = || leaves.iter().map(|leaf| sysfs::flushes(leaf)).sum::<io::Result<u64>>();
+    let Ok(before) = count() else { return Ok(None) };
     File::open(&device.path)?.sync_all()?;
-    Ok(Some(sysfs::flushes(&disk)?.saturating_sub(before)))
+    Ok(Some(count()?.saturating_sub(before)))
 }
 
-/// Puts the device's cache mode and proves it.
+/// Puts the cache mode of the device that a file system sees, and proves it at the leaves: with `write
+/// back` an `fsync` sends at least one flush, with `write through` none. An array now and then flushes
+/// its members by itself, so a count that should be 0 is taken again.
 ///
 /// # Errors
 /// If the kernel does not take it, or its effect is not seen.
-pub fn write_cache(device: &BlockDevice, mode: WriteCache) -> Result<Facts, Failure> {
-    let (name, flushes) = match mode {
-        WriteCache::WriteBack => ("write back", true),
-        WriteCache::WriteThrough => ("write through", false),
-    };
-    put(&device.disk(), "write_cache", name)?;
-    let seen = flushes_per_fsync(device).map_err(|e| Failure::io("cannot flush", &device.path, &e))?;
-    if seen.is_some_and(|count| (count > 0) != flushes) {
-        let count = seen.unwrap_or_default();
-        let message = format!("{} is `{name}`, but an fsync sent {count} flushes to it", device.kernel_name);
-        return Err(Failure::failed(message, "leave `write_cache` out for this device"));
+pub fn write_cache(device: &BlockDevice, leaves: &[String], mode: WriteCache) -> Result<Facts, Failure> {
+    let flushes = mode == WriteCache::WriteBack;
+    put(&device.disk(), "write_cache", mode_name(mode))?;
+    let mut seen = None;
+    for _ in 0..FLUSH_TRIES {
+        let count = flushes_per_fsync(device, leaves);
+        seen = count.map_err(|e| Failure::io("cannot flush", &device.path, &e))?;
+        if seen.is_none_or(|count| (count > 0) == flushes) {
+            return Ok(Facts::from([
+                ("write_cache".to_string(), json!(mode_name(mode))),
+                ("flushes_per_fsync".to_string(), json!(seen)),
+            ]));
+        }
+        std::thread::sleep(FLUSH_PAUSE);
     }
-    Ok(Facts::from([
-        ("write_cache".to_string(), json!(name)),
-        ("flushes_per_fsync".to_string(), json!(seen)),
-    ]))
+    let (name, count) = (&device.kernel_name, seen.unwrap_or_default());
+    let message = format!(
+        "{name} is `{}`, but an fsync sent {count} flushes to {}",
+        mode_name(mode),
+        leaves.join(", ")
+    );
+    Err(Failure::failed(message, "leave `write_cache` out for this device"))
+}
+
+/// As the kernel spells it.
+#[must_use]
+pub fn mode_name(mode: WriteCache) -> &'static str {
+    match mode {
+        WriteCache::WriteBack => "write back",
+        WriteCache::WriteThrough => "write through",
+    }
 }
 
 /// Names of all backing-device infos.
@@ -185,18 +221,27 @@ pub fn read_ahead(attribute: &Path, wanted: Bytes) -> Result<Facts, Failure> {
     ]))
 }
 
-/// Puts scheduler and cache mode of the device's queue.
+/// Puts scheduler and number of requests of a leaf's queue, in this order: a scheduler brings its own
+/// number.
 ///
 /// # Errors
 /// If the kernel does not take one.
-pub fn apply_queue(device: &BlockDevice, settings: &Settings) -> Result<Facts, Failure> {
-    let mut facts = Facts::new();
-    if let Some(scheduler) = &settings.scheduler {
-        put(&device.disk(), "scheduler", scheduler)?;
-        facts.insert("scheduler".into(), json!(scheduler));
+pub fn apply_queue(leaf: &str, scheduler: Option<&str>, requests: Option<u32>) -> Result<(), Failure> {
+    if let Some(scheduler) = scheduler {
+        put(leaf, "scheduler", scheduler)?;
     }
-    if let Some(mode) = settings.write_cache {
-        facts.extend(write_cache(device, mode)?);
+    if let Some(requests) = requests {
+        put(leaf, "nr_requests", &requests.to_string())?;
     }
-    Ok(facts)
+    Ok(())
+}
+
+/// What of the queues may not change behind a trial's back, as it is now: kernel name, attribute, value.
+#[must_use]
+pub fn standing(devices: &[String]) -> Vec<(String, &'static str, String)> {
+    let of = |device: &String| {
+        let value = |name: &&'static str| Some((device.clone(), *name, get(device, name).ok()?));
+        STANDING.iter().filter_map(value).collect::<Vec<_>>()
+    };
+    devices.iter().flat_map(of).collect()
 }

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fsdyno_spec::trial::Stack;
-use fsdyno_spec::units::Bytes;
+use fsdyno_spec::trial::{Settings, Stack};
 
+use crate::dirty::Limits;
 use crate::disk::Disk;
 use crate::failure::Failure;
 use crate::folder::WorkFolder;
@@ -38,8 +38,12 @@ pub struct TrialStack<'rig> {
     /// What layers keep their files in, and the nonce that names them.
     scratch: Option<(WorkFolder, String)>,
     mounted: Option<Mounted>,
-    /// Read-ahead that was asked for, to be put on each new mount.
-    read_ahead: Option<Bytes>,
+    /// What was asked for so far, the last of each.
+    wanted: Settings,
+    /// Queue attributes as they were after that: they are to stay so.
+    standing: Vec<(String, &'static str, String)>,
+    /// Limits of the host that this trial has changed.
+    limits: Limits,
     took: Duration,
 }
 
@@ -55,7 +59,9 @@ impl<'rig> TrialStack<'rig> {
             layers: Vec::new(),
             scratch: None,
             mounted: None,
-            read_ahead: None,
+            wanted: Settings::default(),
+            standing: Vec::new(),
+            limits: Limits::default(),
             took: Duration::ZERO,
         }
     }
@@ -130,8 +136,8 @@ impl<'rig> TrialStack<'rig> {
                 done.get_or_insert_default().extend(facts);
             }
         }
-        if done.is_some() {
-            self.assert_again()?;
+        if let Some(facts) = &mut done {
+            facts.extend(self.put_again()?);
         }
         Ok(done)
     }
@@ -169,6 +175,7 @@ impl<'rig> TrialStack<'rig> {
             }
         };
         note(self.unmount());
+        note(self.limits.restore());
         let mounted = self.mounted.is_some();
         while !mounted && !self.layers.is_empty() {
             let down = self.with_layer(

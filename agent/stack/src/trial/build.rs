@@ -18,7 +18,7 @@ use crate::identity::nonce;
 use crate::layer::{Context, Layer};
 use crate::leaf::looped::Looped;
 use crate::leaf::{Leaf, attached, slots};
-use crate::settings::{self, Facts};
+use crate::settings::{self, Facts, LAYER_NEEDS};
 use crate::sysfs::{self, BlockDevice};
 use crate::trial::disks_of;
 
@@ -227,6 +227,7 @@ impl TrialStack<'_> {
         let raw = open_exclusive(&device).map_err(io)?;
         wipe_signatures(&raw, device.size.0).map_err(io)?;
         drop(raw);
+        settings::assert_all(&device.disk(), &LAYER_NEEDS)?;
         let facts = self.layers.last().map(|layer| layer.facts()).unwrap_or_default();
         Ok(Built { part, facts })
     }
@@ -250,4 +251,100 @@ fn check_size(size: Bytes, minimum: Bytes) -> Result<(), Refused> {
         format!("a device of {size} is too small: this file system needs {minimum}"),
         format!("give the device at least {minimum}"),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use fsdyno_spec::trial::{Backing, Stack};
+
+    use super::*;
+    use crate::rig::{Rig, RigOptions};
+
+    /// What was taken down, in order.
+    static DOWN: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+    /// Passes one of the devices below on.
+    #[derive(Debug)]
+    struct Through(&'static str, BlockDevice);
+
+    impl Layer for Through {
+        fn part(&self) -> &'static str {
+            self.0
+        }
+
+        fn device(&self) -> &BlockDevice {
+            &self.1
+        }
+
+        fn facts(&self) -> Facts {
+            Facts::from([("name".to_string(), json!(self.0))])
+        }
+
+        fn take_down(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
+            assert!(context.folder.exists());
+            // Leaves stand until the last layer is down.
+            BlockDevice::open(&self.1.path).map_err(|e| Failure::io("gone", &self.1.path, &e))?;
+            DOWN.lock().unwrap().push(self.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn leaves_stand_in_slot_order_below_layers_that_are_taken_down_first() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: making devices needs root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (state, work) = (folder.path().join("state"), folder.path().join("work"));
+        let mut rig = Rig::open(RigOptions { state, work, ..RigOptions::default() }).unwrap();
+        let file = |mib, count| {
+            let (size, backing) = (Bytes::mib(mib), Backing::Written);
+            Device::File(FileDevice { size, backing, logical_block_size: Bytes(512), folder: None, count })
+        };
+        let spec = Stack {
+            devices: vec![file(4, 2), file(8, 1)],
+            lvm: Some(fsdyno_spec::array::Lvm::default()),
+            ..Stack::default()
+        };
+        let mut inodes = Vec::new();
+        for name in ["a", "b"] {
+            let mut trial = rig.begin(name, &spec).unwrap();
+            let mut shares = Vec::new();
+            let built = trial.build_leaves(Bytes::mib(100), &mut |_, share| shares.push(share)).unwrap();
+            assert!(shares.is_sorted() && shares.iter().all(|share| *share <= 1.0), "{shares:?}");
+            let told = |key: &str| built.iter().map(|b| b.facts[key].clone()).collect::<Vec<_>>();
+            assert_eq!(told("slot"), [0, 1, 2]);
+            assert_eq!(told("size"), [Bytes::mib(4).0, Bytes::mib(4).0, Bytes::mib(8).0]);
+            let sizes: Vec<_> = trial.members().iter().map(|member| member.size).collect();
+            assert_eq!(sizes, [Bytes::mib(4), Bytes::mib(4), Bytes::mib(8)]);
+            assert_eq!(trial.top(), None);
+            inodes.push(trial.leaves.iter().map(file_of).collect::<Vec<_>>());
+            for part in ["lower", "upper"] {
+                let last = trial.members().pop().unwrap();
+                let made = trial.build_layer(&mut |_, _| (), |_, members| {
+                    assert_eq!(members.last(), Some(&last));
+                    Ok(Box::new(Through(part, last.clone())))
+                });
+                assert_eq!(made.unwrap().facts["name"], part);
+            }
+            assert_eq!(trial.leaves().len(), 3, "what counts stays the leaves");
+            assert_eq!(
+                (trial.top(), trial.device().unwrap().size),
+                (Some(trial.leaves()[2].clone()), Bytes::mib(8))
+            );
+            assert!(trial.teardown().is_empty());
+            assert_eq!(std::mem::take(&mut *DOWN.lock().unwrap()), ["upper", "lower"]);
+        }
+        assert_eq!(inodes[0], inodes[1], "each slot has the same file in each trial");
+    }
+
+    fn file_of(leaf: &Leaf) -> u64 {
+        match leaf {
+            Leaf::Loop(leaf) => leaf.backing.identity.ino,
+            _ => 0,
+        }
+    }
 }

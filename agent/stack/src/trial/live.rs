@@ -70,7 +70,7 @@ impl TrialStack<'_> {
         let attribute = mounted.read_ahead.clone();
         self.took = mounted.took;
         self.mounted = Some(mounted);
-        match (attribute, self.read_ahead) {
+        match (attribute, self.wanted.read_ahead) {
             (Some(attribute), Some(wanted)) => facts.extend(settings::read_ahead(&attribute, wanted)?),
             (Some(attribute), None) => {
                 let now = sysfs::number(&attribute).map(|kib| kib * 1024).ok();
