@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::layers::{LAYERS, LayerRow};
 use fsdyno_filesystems::{FileSystem, KernelConfig, Role, TABLE};
 use fsdyno_probe::{host, kernel_log::KernelLog};
 use fsdyno_spec::PROTOCOL;
@@ -117,38 +118,13 @@ pub const NATIVE: &str = "native";
 /// See [`NATIVE`].
 pub const GUEST: &str = "guest";
 
-/// A layer between devices and file systems, by its key in a plan's `stack`.
-pub struct LayerRow {
-    key: &'static str,
-    driver: &'static str,
-    modules: &'static [&'static str],
-    /// A file with a word that shows that the running kernel has it.
-    shown: (&'static str, &'static str),
-    tool: &'static str,
-    package: &'static str,
-}
-
-const LAYERS: &[LayerRow] = &[
-    LayerRow {
-        key: "array",
-        driver: "md",
-        modules: &["md-mod", "raid0", "raid1", "raid10", "raid456"],
-        shown: ("/proc/mdstat", "Personalities"),
-        tool: "mdadm",
-        package: "mdadm",
-    },
-    LayerRow {
-        key: "lvm",
-        driver: "device-mapper",
-        modules: &["dm-mod"],
-        shown: ("/proc/misc", "device-mapper"),
-        tool: "lvm",
-        package: "lvm2",
-    },
-];
-
 /// What can be done with a layer in a place.
-fn layer(row: &LayerRow, kernel: &Kernel, place: &Ability, tools: &BTreeMap<String, Tool>) -> FileSystemAbility {
+fn layer(
+    row: &LayerRow,
+    kernel: &Kernel,
+    place: &Ability,
+    tools: &BTreeMap<String, Tool>,
+) -> FileSystemAbility {
     let there = fs::read_to_string(row.shown.0).is_ok_and(|text| text.contains(row.shown.1));
     let ability = layer_ability(row, there, kernel, place, tools);
     FileSystemAbility {
@@ -187,10 +163,9 @@ impl GuestHere {
     fn find(state: &Path, cache: &Path) -> Self {
         let all = fsdyno_machine::Kernel::all(cache);
         let place = guest_place(state, cache, &all);
-        let kernels = all.iter().map(|kernel| GuestKernel {
-            release: kernel.release.clone(),
-            source: kernel.source.clone(),
-        });
+        let kernels = all
+            .iter()
+            .map(|kernel| GuestKernel { release: kernel.release.clone(), source: kernel.source.clone() });
         Self { place, kernels: kernels.collect(), kernel: all.first().map(Kernel::of_guest) }
     }
 
@@ -437,9 +412,7 @@ fn places(host: &Host, features: &BTreeMap<String, Ability>) -> BTreeMap<String,
         "an existing directory is measured as it is: it is not made, checked or made cold; without root the \
          caches cannot be dropped either"
     };
-    [(NATIVE, native), ("directory", able(Some(detail.to_string())))]
-        .map(|(k, v)| (k.to_string(), v))
-        .into()
+    [(NATIVE, native), ("directory", able(Some(detail.to_string())))].map(|(k, v)| (k.to_string(), v)).into()
 }
 
 /// What can be done with one file system: its own obstacles first, then those of the place.

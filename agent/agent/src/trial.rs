@@ -15,6 +15,7 @@ use fsdyno_spec::workload::Workload;
 use fsdyno_stack::{Refused, Rig};
 
 use crate::channel::Channel;
+use crate::layers::load_modules;
 use crate::phases::{Bench, Status};
 use crate::place::Place;
 use crate::run::error;
@@ -114,6 +115,11 @@ impl Runner {
                             script: &mut script,
                             status: Status::default(),
                         };
+                        if self.place == Place::Guest {
+                            // Whatever comes over from the rig comes before the clocks.
+                            load_modules(&spec.stack, bench.filesystem.as_ref().map(|(row, _)| *row));
+                            bench.warm_tools();
+                        }
                         let verdict = on_the_bench(&mut bench);
                         watch.doing("taking the stack down", None);
                         let start = Instant::now();
