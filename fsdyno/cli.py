@@ -87,6 +87,11 @@ def cli() -> None:
     metavar="[CAMPAIGN]",
     help="Go on with this campaign of the plan, or with its latest unfinished one. Write it after PLAN.",
 )
+@click.option(
+    "--place",
+    type=click.Choice(["auto", "native", "guest"]),
+    help="Where to run, instead of the plan's place.",
+)
 def run(plan: Path, state: Path | None, work: Path | None, **options: Any) -> None:
     """Run the campaign of a plan file, and answer its question."""
     _campaign(_load(plan), state, work, **options)
@@ -279,6 +284,7 @@ def _campaign(
             Options(resume=resume, **options),
             screen,
             describe=describe,
+            get_kernel=_get_kernel,
         )
     with _open(store) as opened:
         if opened.complete_rounds(outcome.campaign):
@@ -291,6 +297,13 @@ def _campaign(
         echo(line, err=True)
     if outcome.exit:
         raise SystemExit(int(outcome.exit))
+
+
+def _get_kernel() -> None:
+    """Puts a kernel for guests into the cache."""
+    from fsdyno import guest
+
+    guest.ensure(guest.cache_folder(), say=lambda text: echo(text, err=True))
 
 
 def _assert_planned(plan: Plan, destroy: Sequence[str]) -> None:

@@ -11,21 +11,36 @@ from typing import Any
 
 from fsdyno.errors import Exit, UserError
 from fsdyno.plan import Cell, Plan
+from fsdyno.plan.model import GUEST
 from fsdyno.units import show_bytes
 
 Survey = dict[str, Any]
 Reason = dict[str, str]
 
-AUTO = "auto"
 DIRECTORY = "directory"
+LAYERS = ("array", "lvm")
+"""Keys of `stack` that are layers of their own in the survey."""
 
 
-def unsupported(plan: Plan, survey: Survey) -> dict[int, Reason]:
-    """Cell index -> why it cannot run here. Raises `UserError` if none can."""
-    reasons = {cell.index: why for cell in plan.cells if (why := _why_not(plan, cell, survey))}
-    if len(reasons) == len(plan.cells):
-        raise _nothing_to_run(plan, reasons)
-    return reasons
+def unsupported(plan: Plan, place: str, survey: Survey) -> dict[int, Reason]:
+    """Cell index -> why it cannot run in this place. Cells in a directory run on the machine itself."""
+    return {cell.index: why for cell in plan.cells if (why := _why_not(cell, place, survey))}
+
+
+def assert_some(plan: Plan, left_out: dict[int, Reason]) -> None:
+    """Raises `UserError` if no cell remains."""
+    if len(left_out) == len(plan.cells):
+        raise _nothing_to_run(plan, left_out)
+
+
+def anywhere(cell: Cell, survey: Survey) -> Reason | None:
+    """Why a cell runs in no place, whatever kernel it has: a tool is missing, or its name is unknown."""
+    if in_directory(cell):
+        return None
+    parts = _parts(cell, survey)
+    if isinstance(parts, dict):
+        return parts
+    return next((why for part in parts if (why := _missing_tool(cell, part, survey["tools"]))), None)
 
 
 def check_space(plan: Plan, left_out: dict[int, Reason], survey: Survey) -> None:
@@ -75,24 +90,54 @@ def in_directory(cell: Cell) -> bool:
     return bool((cell.spec.get("stack") or {}).get("directory"))
 
 
-def _why_not(plan: Plan, cell: Cell, survey: Survey) -> Reason | None:
+def _why_not(cell: Cell, place: str, survey: Survey) -> Reason | None:
     if in_directory(cell):
         return _unable(survey["places"].get(DIRECTORY), "this agent does not work in directories")
+    parts = _parts(cell, survey)
+    if isinstance(parts, dict):
+        return parts
+    for part in parts:
+        no = f"{part['name']} does not run in place {place!r}"
+        why = _unable(part["places"].get(place), no) or _unable(survey["places"].get(place), no)
+        if why is not None:
+            return why
+    if place == GUEST and (why := _no_guest(cell, survey)):
+        return why
+    return anywhere(cell, survey)
+
+
+def _parts(cell: Cell, survey: Survey) -> list[dict[str, Any]] | Reason:
+    """What the survey says of the file system of a cell and of each layer under it; or what it does not
+    know."""
     wanted = (cell.spec.get("filesystem") or {}).get("type")
-    found = next((fs for fs in survey["filesystems"] if fs["name"] == wanted), None)
-    if found is None:
+    found = [fs for fs in survey["filesystems"] if fs["name"] == wanted]
+    if not found:
         return {"message": f"this agent knows no file system {wanted!r}"}
-    places = found["places"] if plan.place == AUTO else {plan.place: found["places"].get(plan.place)}
-    reasons = []
-    for place, ability in places.items():
-        if place == DIRECTORY:
+    layers = {layer["name"]: layer for layer in survey.get("layers", ())}
+    for name in LAYERS:
+        if cell.spec["stack"].get(name) is None:
             continue
-        no = f"{wanted} does not run in place {place!r}"
-        why = _unable(ability, no) or _unable(survey["places"].get(place), no)
-        if why is None:
-            return _missing_tool(cell, found["tools"], survey["tools"])
-        reasons.append(why)
-    return reasons[0] if reasons else {"message": f"{wanted} runs nowhere on this machine"}
+        if name not in layers:
+            return {"message": f"this agent builds no stack.{name}"}
+        found.append(layers[name])
+    return found
+
+
+def _no_guest(cell: Cell, survey: Survey) -> Reason | None:
+    """What of a cell no guest on this machine has."""
+    if any("disk" in device for device in cell.spec["stack"].get("devices", ())):
+        return {
+            "message": "a guest gets no real disk, only files",
+            "advice": "measure it natively, or use { file = { size = … } }",
+        }
+    wanted = (cell.spec.get("machine") or {}).get("kernel")
+    releases = [kernel["release"] for kernel in survey.get("kernels", ())]
+    if wanted is not None and wanted not in releases:
+        return {
+            "message": f"no kernel {wanted!r} for guests is here, only {', '.join(releases) or 'none'}",
+            "advice": "`fsdyno guest setup` unpacks kernels; leave machine.kernel out for the newest",
+        }
+    return None
 
 
 def _unable(ability: dict[str, Any] | None, otherwise: str) -> Reason | None:
@@ -102,14 +147,16 @@ def _unable(ability: dict[str, Any] | None, otherwise: str) -> Reason | None:
     return None if ability["able"] else ability.get("reason") or {"message": otherwise}
 
 
-def _missing_tool(cell: Cell, needed: dict[str, str], tools: dict[str, Any]) -> Reason | None:
-    """The first tool that a phase of the cell needs and that is not there."""
+def _missing_tool(cell: Cell, part: dict[str, Any], tools: dict[str, Any]) -> Reason | None:
+    """The first tool that a phase of the cell, or its stack, needs and that is not there."""
     kinds = {kind for phase in cell.spec["phases"] for kind, given in phase.items() if given is not None}
-    for name, purpose in needed.items():
+    layer = part["name"] in LAYERS
+    for name, purpose in part["tools"].items():
         tool = tools.get(name)
-        if purpose in kinds and tool is not None and not tool.get("path"):
+        if (layer or purpose in kinds) and tool is not None and not tool.get("path"):
+            what = f"stack.{part['name']} needs" if layer else f"the phase `{purpose}` needs"
             return {
-                "message": f"{name} is missing, which the phase `{purpose}` needs",
+                "message": f"{name} is missing, which {what}",
                 "advice": f"install the package {tool['package']}",
             }
     return None

@@ -20,6 +20,7 @@ class Header:
     cells: int
     points: int
     rounds: int
+    place: str  # where the trials run, and why there
     left_out: list[tuple[str, str]]  # cell, why
     space: int  # bytes
     seconds: float

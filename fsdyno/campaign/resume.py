@@ -39,6 +39,19 @@ def find(store: Store, name: str, wanted: str) -> CampaignInfo:
     return of_plan[-1]
 
 
+def check_place(campaign: CampaignInfo, place: str) -> None:
+    """Raises `UserError` if the trials would run elsewhere than those before. Asked before the plan, as
+    each cell of a guest says its machine."""
+    before = campaign.where.get("place", place)
+    if before != place:
+        raise UserError(
+            f"this campaign began in place {before}, and {place} would be chosen now",
+            code=Exit.CANNOT,
+            where=f"campaign {campaign.id[:8]}",
+            advice=f"go on with --place {before}, or run the plan as a new campaign without --resume",
+        )
+
+
 def check_plan(campaign: CampaignInfo, plan: Plan) -> None:
     """Raises `UserError` naming what changed in the plan since the campaign began."""
     old = {cell.name: cell.what for cell in campaign.cells}

@@ -17,7 +17,8 @@ from typing import Any
 
 from fsdyno import __version__
 from fsdyno.campaign import resume as resuming
-from fsdyno.campaign.abilities import Reason, check_space, sentence, unsupported
+from fsdyno.campaign.abilities import check_space, sentence
+from fsdyno.campaign.place import Choice, GetKernel, choose
 from fsdyno.campaign.progress import Header, Progress, Step, Tally
 from fsdyno.campaign.stop import Stop
 from fsdyno.campaign.where import where
@@ -38,6 +39,8 @@ class Options:
     seed: int | None = None
     name: str | None = None
     destroy: Sequence[str] = ()
+    place: str | None = None
+    """Where to run instead of the plan's own `place`."""
     resume: str | None = None
     """A campaign's id, `resume.LATEST`, or None for a new campaign."""
 
@@ -62,16 +65,17 @@ def run_campaign(
     progress: Progress,
     *,
     describe: dict[str, Any],
+    get_kernel: GetKernel,
 ) -> Outcome:
     """Runs a plan to its end, or to where it had to stop.
 
-    `open_store` is called once the agent is ready: what never begins leaves no file. The caller closes it.
-    Raises `KeyboardInterrupt` if it was stopped before it began; `UserError` if nothing could be begun, or
-    if the agent refuses to go on. Whatever was measured until then is in the store.
+    `get_kernel` is called where a guest is needed and there is no kernel for one; `open_store` once the
+    agent is ready: what never begins leaves no file. The caller closes it. Raises `KeyboardInterrupt` if it
+    was stopped before it began; `UserError` if nothing could be begun, or if the agent refuses to go on.
+    Whatever was measured until then is in the store.
     """
-    survey = rig.survey()
-    left_out = unsupported(plan, survey)
-    check_space(plan, left_out, survey)
+    choice = choose(plan, options.place, rig.survey, get_kernel)
+    check_space(choice.plan, choice.left_out, choice.survey)
     with Stop() as stop:
         session = rig.run(options.destroy)
         campaign = None
@@ -79,7 +83,7 @@ def run_campaign(
             if stop.asked:
                 raise KeyboardInterrupt  # nothing was begun, so there is nothing to resume
             stop.watch(session)
-            campaign = _Campaign.begin(plan, open_store(), options, session, survey, describe, left_out)
+            campaign = _Campaign.begin(choice, open_store(), options, session, describe)
             progress.begin(campaign.header(session.cleaned))
             return campaign.run(rig, session, stop, progress)
         finally:
@@ -94,51 +98,50 @@ class _Campaign:
 
     def __init__(
         self,
-        plan: Plan,
+        choice: Choice,
         store: Store,
         options: Options,
         id: str,
         rounds_: list[Round],
-        left_out: dict[int, Reason],
         *,
         complete: set[int],
         resumed: bool,
     ) -> None:
-        self.plan, self.store, self.options, self.id = plan, store, options, id
-        self.left_out, self.resumed, self.complete = left_out, resumed, complete
+        self.plan, self.store, self.options, self.id = choice.plan, store, options, id
+        self.left_out, self.resumed, self.complete = choice.left_out, resumed, complete
+        self.place = choice.why
         self.rounds = rounds_
         self.session: RunSession | None = None
         self.outcome = Outcome(id)
-        budget = estimate(plan)
+        budget = estimate(choice.plan)
         self.how = budget.how
         self.setup = budget.setup
-        self.tally = Tally(budget.seconds_per_round / len(plan.cells))
+        self.tally = Tally(budget.seconds_per_round / len(choice.plan.cells))
 
     @classmethod
     def begin(
         cls,
-        plan: Plan,
+        choice: Choice,
         store: Store,
         options: Options,
         session: RunSession,
-        survey: dict[str, Any],
         describe: dict[str, Any],
-        left_out: dict[int, Reason],
     ) -> _Campaign:
         """A new campaign, recorded; or the one to resume, if it is still the same."""
-        here = where(plan, survey, session.hello)
+        plan, left_out = choice.plan, choice.left_out
+        here = where(plan, choice.place, choice.survey, session.hello)
         name = options.name or plan.name
         if options.resume is not None:
             old = resuming.find(store, name, options.resume)
+            resuming.check_place(old, choice.place)
             resuming.check_plan(old, plan)
             resuming.check_where(old, here, left_out)
             campaign = cls(
-                plan,
+                choice,
                 store,
                 options,
                 old.id,
                 rounds(plan, old.seed, old.rounds),
-                left_out,
                 complete=store.complete_rounds(old.id),
                 resumed=True,
             )
@@ -161,7 +164,7 @@ class _Campaign:
             seed=seed,
             where=here,
             describe=describe,
-            survey=survey,
+            survey={**choice.survey, "chosen": {"place": choice.place, "why": choice.why}},
             hello=session.hello,
             version=__version__,
             origin=str(plan.path or plan.name),
@@ -169,7 +172,7 @@ class _Campaign:
         for index, reason in left_out.items():
             store.exclude_cell(id, index, "unsupported", reason)
         all_rounds = rounds(plan, seed, number)
-        return cls(plan, store, options, id, all_rounds, left_out, complete=set(), resumed=False)
+        return cls(choice, store, options, id, all_rounds, complete=set(), resumed=False)
 
     def header(self, cleaned: dict[str, Any]) -> Header:
         """What is told before the first trial; `cleaned` is the agent's event of that name."""
@@ -187,6 +190,7 @@ class _Campaign:
             cells=len(cells) - len(self.left_out),
             points=len(self.plan.points),
             rounds=len(self.rounds),
+            place=self.place,
             left_out=[(cells[i].name, sentence(reason)) for i, reason in self.left_out.items()],
             space=self.plan.space(),
             seconds=self.setup + self.tally.left(todo),
@@ -223,7 +227,12 @@ class _Campaign:
                     begun = time.time()
                     trial = str(uuid.uuid4())
                     reply = self.session.trial(
-                        trial, round_.seed, spec, timeout=float(spec["timeout"]), on_event=progress.event
+                        trial,
+                        round_.seed,
+                        spec,
+                        round=round_.number,
+                        timeout=float(spec["timeout"]),
+                        on_event=progress.event,
                     )
                     outcome = self._record(trial, reply, index, round_.number, position, attempt, begun)
                     later.pop(0)

@@ -155,6 +155,7 @@ def opening(header: Header) -> list[str]:
         header.question,
         f"{cells}{points} × {rounds}, needs {show_bytes(header.space)}, "
         f"about {show_seconds(header.seconds)} ({header.how})",
+        header.place,
         f"campaign {header.campaign[:8]} in {header.store}",
     ]
     if header.resumed >= 0:

@@ -6,18 +6,21 @@ import re
 from pathlib import Path
 from typing import Any
 
-from fsdyno.campaign.abilities import AUTO, DIRECTORY, in_directory
+from fsdyno.campaign.abilities import LAYERS, in_directory
 from fsdyno.plan import Plan
+from fsdyno.plan.model import GUEST
 
-NATIVE = "native"
 
-
-def where(plan: Plan, survey: dict[str, Any], hello: dict[str, Any]) -> dict[str, Any]:
-    """The fields of *where*. Only tools that the plan's own file systems use count, so that an
+def where(plan: Plan, place: str, survey: dict[str, Any], hello: dict[str, Any]) -> dict[str, Any]:
+    """The fields of *where*. Only tools that the plan's own file systems and layers use count, so that an
     update of another one spoils nothing."""
     host = survey["host"]
     wanted = {(cell.spec.get("filesystem") or {}).get("type") for cell in plan.cells}
-    used = {tool for fs in survey["filesystems"] if fs["name"] in wanted for tool in fs["tools"]}
+    wanted |= {layer for cell in plan.cells for layer in LAYERS if cell.spec["stack"].get(layer) is not None}
+    parts = [*survey["filesystems"], *survey.get("layers", ())]
+    used = {tool for part in parts if part["name"] in wanted for tool in part["tools"]}
+    if place == GUEST:
+        used.add(f"qemu-system-{host['machine']}")
     tools = survey["tools"]
     found = {
         "rig": host["name"],
@@ -26,11 +29,13 @@ def where(plan: Plan, survey: dict[str, Any], hello: dict[str, Any]) -> dict[str
         "cpu": host["cpu"],
         "cpus": host["cpus"],
         "hypervisor": host.get("hypervisor"),
-        "place": _places(plan),
+        "place": place,
         "agent": hello["version"],
         "engine": hello["engine"],
         "tools": {name: tools[name].get("version") for name in sorted(used & tools.keys())},
     }
+    if place == GUEST:
+        found["guest"] = _guest(plan, survey)
     folders = _folders(plan)
     if None in folders:
         found["work_filesystem"] = survey["folders"]["filesystem"]
@@ -73,11 +78,13 @@ def filesystem_of(folder: str, mounts: str | None = None) -> str | None:
     return kind
 
 
-def _places(plan: Plan) -> str:
-    """Where the trials run, as far as the plan decides it."""
-    if all(in_directory(cell) for cell in plan.cells):
-        return DIRECTORY
-    return NATIVE if plan.place == AUTO else plan.place
+def _guest(plan: Plan, survey: dict[str, Any]) -> dict[str, Any]:
+    """Release -> source of the kernels that the plan's guests boot. CPUs and memory are the plan's own."""
+    kernels = {kernel["release"]: kernel["source"] for kernel in survey.get("kernels", ())}
+    newest = next(iter(kernels), None)
+    machines = [cell.spec["machine"] for cell in plan.cells if "machine" in cell.spec]
+    booted = {machine.get("kernel", newest) for machine in machines}
+    return {release: kernels[release] for release in sorted(booted & kernels.keys())}
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:

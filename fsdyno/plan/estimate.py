@@ -64,7 +64,7 @@ def _resync_seconds(spec: Spec) -> float:
     waits = sum(load_of(phase)[0] in ("add", "resync", "grow") for phase in spec["phases"])
     waits += array.get("resync") == "wait" and array["level"] != 0
     sizes = [device["file"]["size"] for _, device in leaves(spec["stack"]) if "file" in device]
-    return waits * max(sizes, default=0) / RESYNC_PER_SECOND
+    return float(waits * max(sizes, default=0) / RESYNC_PER_SECOND)
 
 
 def _step_seconds(step: Step) -> float:

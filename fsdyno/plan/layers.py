@@ -68,7 +68,7 @@ def check_layers(spec: Mapping[str, Any]) -> Iterator[Problem]:
     array, lvm = stack.get("array"), stack.get("lvm")
     devices = len(leaves(stack))
     if devices > 1 and array is None and lvm is None:
-        text = f"{devices} devices, but nothing joins them: add stack.array = {{ level = … }} or stack.lvm = {{}}"
+        text = f"{devices} devices, and nothing joins them: add stack.array = {{ level = … }} or stack.lvm"
         yield Problem(("stack", "devices"), "structure", text)
     if array is not None:
         yield from _array(array, devices)

@@ -88,7 +88,7 @@ def what_hash(spec: Spec, point_phases: Sequence[Sequence[Spec]]) -> str:
 
 
 def configuration(spec: Spec, span: tuple[int, int], point_phases: Sequence[Sequence[Spec]]) -> str:
-    """The hash of a cell: without the swept phases themselves, but with their place, as all points share it."""
+    """The hash of a cell: of its swept phases only the place, as all points share it, and the points."""
     if not point_phases:
         return what_hash(spec, ())
     phases = spec.get("phases", [])

@@ -33,6 +33,9 @@ REFUSALS = {
     "environment": Exit.CANNOT,
 }
 
+RIG = "rig"
+"""Who speaks for a trial as a whole; `guest` is the other."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -106,16 +109,18 @@ class RunSession:
         spec: dict[str, Any],
         *,
         timeout: float,
+        round: int = 0,
         on_event: Callable[[Event], None] = lambda event: None,
     ) -> TrialReply:
         """Runs one trial and returns when it has ended, one way or another.
 
         `timeout` is the trial's own limit, s; the agent keeps it, and this side enforces it after a
-        grace. `on_event` sees each event as it comes. Raises `UserError` if the agent refuses.
+        grace. Guests are booted anew for each `round`. `on_event` sees each event as it comes. Raises
+        `UserError` if the agent refuses.
         """
         events: list[Event] = []
         try:
-            self._send({"trial": {"trial": trial_id, "seed": seed, "spec": spec}})
+            self._send({"trial": {"trial": trial_id, "seed": seed, "round": round, "spec": spec}})
             return self._follow(trial_id, timeout, events, on_event)
         except Violation as violation:
             self.kill()
@@ -198,7 +203,7 @@ class RunSession:
             on_event(event)
             if event["event"] == "error":
                 self._refuse(event)
-            if event["event"] == "end":
+            if event["event"] == "end" and event["from"] == RIG:  # a guest may end before its rig does
                 return _reply(event, events)
 
     def _open(self) -> tuple[Event, Event]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fsdyno.campaign import Header, Step
+from fsdyno.campaign import Header, Options, Outcome, Step, run_campaign
+from fsdyno.errors import Exit, UserError
 from fsdyno.plan import Cell, Plan
 from fsdyno.plan.model import what_hash
 from fsdyno.rig import Event, Limits, Rig
 from fsdyno.rig.double.__main__ import able
+from fsdyno.store import Store
 
 LIMITS = Limits(hello=10, silence=2, grace=3)
 CELLS = ("alpha", "beta", "gamma")
@@ -73,6 +76,25 @@ def rig(folder: Path, *behave: str, survey: dict[str, Any] | None = None) -> Rig
     file.write_text(json.dumps(survey or able(DESCRIBE)))
     command = [sys.executable, "-m", "fsdyno.rig.double", "--survey", str(file), *behave]
     return Rig(command, privileged=False, limits=LIMITS)
+
+
+def no_kernel() -> None:
+    """No kernel for guests can be had here."""
+    raise UserError("there is no network", code=Exit.CANNOT, advice="unpack a kernel yourself")
+
+
+def run(
+    plan: Plan,
+    rig: Rig,
+    store: Store,
+    notebook: Notebook,
+    get_kernel: Callable[[], None] = no_kernel,
+    **options: Any,
+) -> Outcome:
+    """Runs a campaign into a store that is open."""
+    return run_campaign(
+        plan, rig, lambda: store, Options(**options), notebook, describe=DESCRIBE, get_kernel=get_kernel
+    )
 
 
 @dataclass

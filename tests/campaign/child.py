@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from fsdyno.campaign import Options, run_campaign
 from fsdyno.store import Store
 from tests.campaign import bench
 
@@ -17,14 +16,7 @@ def main() -> None:
     rig = bench.rig(Path(folder), "--pace", "0.06")
     resume = "" if rest else None
     with Store.open(store, create=True) as opened:
-        run_campaign(
-            bench.plan(rounds=ROUNDS),
-            rig,
-            lambda: opened,
-            Options(resume=resume),
-            bench.Notebook(),
-            describe=bench.DESCRIBE,
-        )
+        bench.run(bench.plan(rounds=ROUNDS), rig, opened, bench.Notebook(), resume=resume)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fsdyno.campaign import Options, Outcome, run_campaign
+from fsdyno.campaign import Outcome
 from fsdyno.campaign.resume import LATEST
 from fsdyno.errors import Exit, UserError
 from fsdyno.plan import Plan
@@ -31,9 +31,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def run(
     plan: Plan, rig: Rig, store: Store, notebook: bench.Notebook | None = None, **options: Any
 ) -> Outcome:
-    return run_campaign(
-        plan, rig, lambda: store, Options(**options), notebook or bench.Notebook(), describe=bench.DESCRIBE
-    )
+    return bench.run(plan, rig, store, notebook or bench.Notebook(), **options)
 
 
 def turns(store: Store, campaign: str) -> Counter[tuple[int, int]]:

@@ -42,7 +42,7 @@ def here(stack: dict[str, Any]) -> dict[str, Any]:
     template = bench.plan().cells[0]
     cell = dataclasses.replace(template, spec={**copy.deepcopy(template.spec), "stack": stack})
     plan: Plan = bench.plan(cells=(cell,))
-    return where(plan, bench.survey(), {"version": "1", "engine": 1})
+    return where(plan, "native", bench.survey(), {"version": "1", "engine": 1})
 
 
 def test_only_the_places_that_are_used_are_part_of_where() -> None:

@@ -9,13 +9,34 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from fsdyno.rig.double.faults import REFUSALS, Fault
 from fsdyno.rig.double.numbers import Numbers
 from fsdyno.rig.protocol import MAX_LINE, PROTOCOL
 
-PHASE_KINDS = ("mkfs", "mount", "remount", "set", "workload", "sync", "drop_caches", "unmount", "check")
+PHASE_KINDS = (
+    *("mkfs", "mount", "remount", "set", "workload", "sync", "drop_caches", "unmount", "check"),
+    *("fail", "add", "resync", "grow"),
+)
+SLOW_BOOT = 2.5  # s
+
+
+@dataclass
+class Voice:
+    """A machine that speaks: each boot counts its own events."""
+
+    origin: str
+    boot: str
+    seq: int = 0
+
+
+@dataclass
+class Guest(Voice):
+    """A guest that runs, and whom it serves."""
+
+    serves: tuple[int, str] = (0, "")  # round and machine
 
 
 class Double:
@@ -23,7 +44,9 @@ class Double:
 
     def __init__(self, fault: Fault, effects: dict[str, float], pace: float) -> None:
         self._fault, self._effects, self._pace = fault, effects, pace
-        self._seq = 0
+        self._rig = self._voice = Voice("rig", "double")
+        self._guest: Guest | None = None
+        self._boots = 0
         self._trial: str | None = None
         self._count = -1
         self._cancel = threading.Event()
@@ -33,22 +56,7 @@ class Double:
         """Serves requests until the input ends; returns the exit code."""
         if self._fault.name == "no_hello":
             self.say({"event": "heartbeat", "elapsed": 0.0})
-        self.say(
-            {
-                "event": "hello",
-                "protocol": PROTOCOL + (self._fault.name == "wrong_protocol"),
-                "version": "double",
-                "engine": 1,
-                "pid": os.getpid(),
-                "kernel": os.uname().release,
-                "calibration": {
-                    "clock": "tsc",
-                    "clock_ns": 20.0,
-                    "operation_ns": 50.0,
-                    "syscall_ns": 100.0,
-                },
-            }
-        )
+        self.say(_hello(PROTOCOL + (self._fault.name == "wrong_protocol")))
         if self._fault.name in REFUSALS:
             refusal, message, advice = REFUSALS[self._fault.name]
             self.say({"event": "error", "refusal": refusal, "message": message, "advice": advice})
@@ -65,14 +73,14 @@ class Double:
     def say(self, event: dict[str, Any]) -> None:
         """One line with its envelope."""
         envelope: dict[str, Any] = {
-            "seq": self._seq,
-            "from": "rig",
-            "boot": "double",
+            "seq": self._voice.seq,
+            "from": self._voice.origin,
+            "boot": self._voice.boot,
             "at_ns": time.monotonic_ns(),
         }
         if self._trial:
             envelope["trial"] = self._trial
-        self._seq += 1
+        self._voice.seq += 1
         self._raw(json.dumps({**envelope, **event}).encode() + b"\n")
 
     def _raw(self, data: bytes) -> None:
@@ -96,7 +104,8 @@ class Double:
         begun = time.monotonic()
         spec = request["spec"]
         numbers = Numbers(int(request["seed"]), spec, self._effects)
-        place = "directory" if spec["stack"].get("directory") else "native"
+        machine = spec.get("machine")
+        place = "directory" if spec["stack"].get("directory") else "native" if machine is None else "guest"
         self.say(
             {
                 "event": "trial_start",
@@ -110,9 +119,15 @@ class Double:
             self.say(
                 {"event": "error", "refusal": "environment", "message": message, "advice": "name another"}
             )
+        if machine is not None:
+            self._voice = self._ready(request.get("round", 0), machine)
         self.say({"event": "built", "part": "device", "facts": {"name": "double0", "driver": "double"}})
         outcome, reason, flags = "ok", None, []
         for index, phase in enumerate(spec["phases"]):
+            if self._on("guest_dies") and index == 1:
+                self._guest = None
+                outcome, reason = "failed", {"message": "the guest died; its last words: Kernel panic"}
+                break
             self._phase(numbers, index, phase)
             if self._on("fails") and index == 1:
                 outcome, reason = "failed", {"message": "the tool said no", "advice": "ask it why"}
@@ -122,6 +137,9 @@ class Double:
                 break
         if self._on("no_end"):
             os._exit(0)
+        if self._on("guest_ends"):
+            self.say({"event": "end", "outcome": "ok", "flags": [], "wall": 0.1, "teardown": 0.0})
+        self._voice = self._rig
         if self._on("suspect"):
             flags = [{"doubt": "stolen_time", "reason": "8 % of the CPU time was stolen, limit 5 %"}]
         if self._on("teardown_failed"):
@@ -142,6 +160,25 @@ class Double:
         self.say(end)
         self._trial = None
         return outcome
+
+    def _ready(self, round_: int, machine: Any) -> Guest:
+        """The guest for a trial: the one that runs, if it is of this round and equal, or another boot."""
+        serves = (round_, json.dumps(machine, sort_keys=True))
+        fresh = self._guest is None or self._guest.serves != serves
+        if self._guest is None or fresh:
+            until = time.monotonic() + (SLOW_BOOT if self._on("slow_boot") else 0.0)
+            while True:
+                self.say({"event": "heartbeat", "doing": "booting the guest", "elapsed": 0.0})
+                if time.monotonic() >= until or self._cancel.wait(0.5):
+                    break
+            self._boots += 1
+            self._guest = Guest("guest", f"double guest {self._boots}", serves=serves)
+            mine, self._trial, self._voice = self._trial, None, self._guest
+            self.say(_hello(PROTOCOL))
+            self._trial, self._voice = mine, self._rig
+        facts = {"kernel": "double", "accelerator": "tcg", "boot": self._guest.boot, "fresh": fresh}
+        self.say({"event": "built", "part": "machine", "facts": facts})
+        return self._guest
 
     def _phase(self, numbers: Numbers, index: int, phase: dict[str, Any]) -> None:
         kind = next(key for key in PHASE_KINDS if phase.get(key) is not None)
@@ -173,7 +210,7 @@ class Double:
             self.say({"event": "heartbeat", "index": 0, "elapsed": 0.0})
             self._trial = mine
         if self._on("gap"):
-            self._seq += 1
+            self._voice.seq += 1
         if self._on("huge"):
             self._raw(b'{"x": "' + b"x" * (MAX_LINE + 10) + b'"}\n')
         if self._on("new_kind"):
@@ -181,3 +218,15 @@ class Double:
 
     def _on(self, name: str) -> bool:
         return self._fault.now(name, self._count)
+
+
+def _hello(protocol: int) -> dict[str, Any]:
+    return {
+        "event": "hello",
+        "protocol": protocol,
+        "version": "double",
+        "engine": 1,
+        "pid": os.getpid(),
+        "kernel": os.uname().release,
+        "calibration": {"clock": "tsc", "clock_ns": 20.0, "operation_ns": 50.0, "syscall_ns": 100.0},
+    }

@@ -26,6 +26,9 @@ FAULTS = {
     "teardown_failed": "the stack cannot be taken down",
     "slow": "each phase takes a second",
     "deaf": "ignores a cancel and never ends",
+    "guest_dies": "a guest dies after its first phase",
+    "guest_ends": "a guest ends a trial, which is its rig's to end",
+    "slow_boot": "a guest boots longer than an agent may be silent",
     "stuck": "does not go when its input ends",
 }
 
