@@ -5,29 +5,49 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fsdyno.report.model import Answer, Column, Entry, Row
-from fsdyno.report.numbers import ratio_interval, times
+from fsdyno.report.numbers import ratio_interval, scale_for, times
 from fsdyno.stats import ENOUGH_ROUNDS
 from fsdyno.stats.leading import Leading
 from fsdyno.stats.ratio import Ratio
 
 _SPEEDS = ("1/s", "B/s", "s")
+_MOST_COUNTS = 6  # that are told in a sentence; beyond, the last alone stands for the rest
 
 
 def answer(
-    column: Column, found: Leading[int], rows: Mapping[int, Row], entries: Mapping[int, Entry]
+    column: Column, found: Leading[int], rows: Mapping[int, Row], entries: Mapping[int, Entry], note: str = ""
 ) -> Answer:
-    """The answer for a column."""
-    text, claimed = _sentence(column, found, rows, entries)
+    """The answer for a column; `note` is what must be said with it."""
+    say = _counts if column.counted else _sentence
+    text, claimed = say(column, found, rows, entries)
     entry = entries[found.best]
-    return Answer(column, text, claimed, rows[found.best].name, entry.ratio, entry.versus, found.rounds)
+    text += f"; {note}" if note else ""
+    best = rows[found.best].name
+    return Answer(column, text, claimed, best, entry.ratio, entry.versus, found.rounds, note)
+
+
+def not_judged(column: Column, reasons: Mapping[int, str], rows: Mapping[int, Row]) -> Answer:
+    """The answer for a column that cannot be ranked; `reasons` has the cells that keep it from that."""
+    why = "; ".join(dict.fromkeys(reasons.values()))
+    names = ", ".join(rows[cell].name for cell in reasons)
+    text = f"{_title(column)}: not judged, {why} (so with {names})"
+    return Answer(column, text, False, "", None, None, 0, unjudged=why)
 
 
 def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
-    """The answers as few sentences: a swept phase in one if the same one leads at all its points."""
+    """The answers as few sentences: a swept phase in one if the same one leads at all its points, and all
+    that is not judged in one for each reason."""
+    sentences: list[tuple[str, bool]] = []
+    unjudged: dict[str, dict[str, None]] = {}
+    for one in answers:
+        if one.unjudged:
+            unjudged.setdefault(one.unjudged, {})[_subject(one.column)] = None
+    for why, phases in unjudged.items():
+        sentences.append((f"{', '.join(phases)}: not judged, {why}", False))
     by_phase: dict[tuple[str, str], list[Answer]] = {}
     for one in answers:
-        by_phase.setdefault((one.column.phase, one.column.metric), []).append(one)
-    sentences: list[tuple[str, bool]] = []
+        if not one.unjudged:
+            by_phase.setdefault((one.column.phase, one.column.metric), []).append(one)
     for group in by_phase.values():
         first = group[0]
         if len(group) == 1 or len({(one.best, one.claimed) for one in group}) > 1:
@@ -46,29 +66,63 @@ def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
         else:
             best = _best(first.column, first.best)
             said = f"no clear winner at any of {len(group)} points; by median {best}"
-        sentences.append((f"{first.column.phase}: {said}{size}{base}", first.claimed))
+        note = f"; {first.note}" if first.note else ""
+        sentences.append((f"{_subject(first.column)}: {said}{size}{base}{note}", first.claimed))
     return sentences
 
 
 def _sentence(
     column: Column, found: Leading[int], rows: Mapping[int, Row], entries: Mapping[int, Entry]
 ) -> tuple[str, bool]:
+    title = _title(column)
     best, entry = rows[found.best].name, entries[found.best]
     if entry.ratio is not None and entry.versus:
         size = _size(column, entry.ratio, entry.versus)
-    elif found.ahead is not None and found.runner_up is not None:
+    elif found.runner_up is None:
+        return f"{title}: {_best(column, best)} by median; no round has another to compare it with", False
+    elif found.ahead is not None:
         size = _size(column, found.ahead, f"the next, {rows[found.runner_up].name}")
     else:
-        return (
-            f"{column.title}: {_best(column, best)} by median; no round has another to compare it with",
-            False,
-        )
+        return f"{title}: {_best(column, best)} by median; no round has another to compare it with", False
     if found.pilot:
-        return f"{column.title}: {_best(column, best)}, {size}; a pilot of {_rounds(found.rounds)}", False
+        return f"{title}: {_best(column, best)}, {size}; a pilot of {_rounds(found.rounds)}", False
     if found.shared:
         names = ", ".join(rows[cell].name for cell in (found.best, *found.shared))
-        return f"{column.title}: no clear winner among {names}; {best} {size}, {_rounds(found.rounds)}", False
-    return f"{column.title}: {best} is {_word(column)}: {size}, {_rounds(found.rounds)}", True
+        return f"{title}: no clear winner among {names}; {best} {size}, {_rounds(found.rounds)}", False
+    return f"{title}: {best} is {_word(column)}: {size}, {_rounds(found.rounds)}", True
+
+
+def _counts(
+    column: Column, found: Leading[int], rows: Mapping[int, Row], entries: Mapping[int, Entry]
+) -> tuple[str, bool]:
+    """Counts are told as they are: they may be 0, and nothing divides by that."""
+    ranked = sorted((cell for cell in entries if not rows[cell].limit), key=lambda c: entries[c].median)
+    if column.direction == "higher":
+        ranked.reverse()
+    medians = [entries[cell].median for cell in ranked]
+    scale = scale_for(medians, column.unit)
+    if medians[0] == medians[-1]:
+        return f"{_title(column)}: {scale.full(medians[0])} for all, {_rounds(found.rounds)}", False
+    told = [f"{rows[cell].name} {scale.full(entries[cell].median)}" for cell in ranked]
+    if len(told) > _MOST_COUNTS:
+        told = [*told[: _MOST_COUNTS - 1], f"… {told[-1]}"]
+    text = f"{_title(column)}: {', '.join(told)}"
+    if found.pilot:
+        return f"{text}; a pilot of {_rounds(found.rounds)}", False
+    if len(found.shared) == len(ranked) - 1:
+        return f"{text}; none clearly {_word(column)}, {_rounds(found.rounds)}", False
+    names = ", ".join(rows[cell].name for cell in (found.best, *found.shared))
+    return f"{text}; {_word(column)}: {names}, {_rounds(found.rounds)}", True
+
+
+def _subject(column: Column) -> str:
+    """The phase, with the metric where it is not the one that the phase is for."""
+    return f"{column.phase}, {column.words}" if column.counted else column.phase
+
+
+def _title(column: Column) -> str:
+    """The phase at its point, with the metric where it is not the one that the phase is for."""
+    return f"{column.title}, {column.words}" if column.counted else column.title
 
 
 def _best(column: Column, name: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from fsdyno.errors import Exit, UserError, nearest
-from fsdyno.report.answer import answer
-from fsdyno.report.model import Answer, Column, Doubt, Entry, Report, Row
+from fsdyno.report.answer import answer, not_judged
+from fsdyno.report.judge import Judge
+from fsdyno.report.model import Answer, Column, Doubt, Entry, Missing, Report, Row
+from fsdyno.report.rows import barrier_note, label_of, machines_of, problems_of, rows_of, sentence
 from fsdyno.store import CampaignInfo, Cell, PhaseNote, Quantity, Store, Trial, canonical
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ def _build(store: Store, campaign: str | None, depth: Depth, phase: str | None, 
     info = store.campaign(campaign)
     trials = store.trials(info.id)
     notes = store.phase_notes(info.id)
-    quantities = _load(store, info, depth, phase, metric)
-    rows = _rows(info, trials, notes)
-    columns, entries, answers = _columns(info, trials, notes, quantities, rows)
+    judge = Judge(store, info, trials)
+    quantities = _load(store, info, judge, depth, phase, metric)
+    rows = rows_of(info, trials, notes, judge)
+    columns, entries, answers = _columns(info, judge, trials, notes, quantities, rows)
     report = Report(
         store=str(store.path),
         id=info.id,
@@ -79,6 +81,9 @@ def _build(store: Store, campaign: str | None, depth: Depth, phase: str | None, 
         doubts=_doubts(trials, notes),
         tool_share=_tool_share(store, info),
         on_files=any("file" in d for c in info.cells for d in c.spec.get("stack", {}).get("devices", [])),
+        problems=problems_of(info, trials, rows),
+        missing=_missing(notes),
+        machines=machines_of(trials),
     )
     if depth == "deep":
         from fsdyno.report.deep import deepen
@@ -88,18 +93,18 @@ def _build(store: Store, campaign: str | None, depth: Depth, phase: str | None, 
 
 
 def _load(
-    store: Store, info: CampaignInfo, depth: Depth, phase: str | None, metric: str | None
+    store: Store, info: CampaignInfo, judge: Judge, depth: Depth, phase: str | None, metric: str | None
 ) -> list[Quantity]:
     """The samples that are wanted, in order of phases and points."""
     known = store.quantities(info.id)
     _assert_known("phase", phase, [q[0] for q in known])
     _assert_known("metric", metric, [q[4] for q in known if q[4] in info.metrics])
     wanted: dict[str, set[str]] = {}
-    for name, kind, load, _, found, _ in known:
+    for name, kind, load, point, found, _ in known:
         if found not in info.metrics or (phase is not None and name != phase):
             continue
         chosen = found == metric if metric else depth != "headline" or found == headline(kind, load)
-        if chosen:
+        if chosen or (metric is None and judge.counted(found, name, kind, point)):
             wanted.setdefault(found, set()).add(name)
     quantities = [
         q for m, phases in wanted.items() for q in store.samples(info.id, metrics=[m], phases=phases)
@@ -160,63 +165,17 @@ def point_name(point: dict[str, Any]) -> str:
     return ", ".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(point.items()))
 
 
-def _rows(info: CampaignInfo, trials: list[Trial], notes: list[PhaseNote]) -> list[Row]:
-    by_cell: dict[int, list[Trial]] = {}
-    for trial in trials:
-        by_cell.setdefault(trial.cell, []).append(trial)
-    doubted = {note.trial for note in notes if note.flags} | {trial.id for trial in trials if trial.flags}
-    no_device = {f["name"] for f in info.describe.get("filesystems", []) if not f.get("needs_device", True)}
-    rows = []
-    for cell in info.cells:
-        mine = by_cell.get(cell.index, [])
-        drivers = Counter(trial.driver for trial in mine if trial.driver)
-        not_ok = Counter(_reason(trial.reason) for trial in mine if trial.outcome != "ok" and trial.reason)
-        reasons = [_reason(cell.reason)] if cell.reason else []
-        rows.append(
-            Row(
-                index=cell.index,
-                name=cell.name,
-                label=_label(cell),
-                what=cell.what,
-                driver=drivers.most_common(1)[0][0] if drivers else None,
-                limit=(cell.spec.get("filesystem") or {}).get("type") in no_device,
-                reference=_is_reference(cell, info.reference),
-                trials=len(mine),
-                outcomes=dict(Counter(trial.outcome for trial in mine)),
-                suspects=sum(trial.id in doubted for trial in mine),
-                excluded=cell.excluded,
-                reasons=reasons + [text for text, _ in not_ok.most_common(3)],
-            )
-        )
-    return rows
-
-
-def _label(cell: Cell) -> dict[str, str]:
-    return dict(cell.label) if isinstance(cell.label, dict) else {}
-
-
-def _reason(reason: dict[str, Any] | None) -> str:
-    if not reason:
-        return ""
-    advice = reason.get("advice")
-    return f"{reason['message']} ({advice})" if advice else str(reason["message"])
-
-
-def _is_reference(cell: Cell, reference: dict[str, Any]) -> bool:
-    label = _label(cell)
-    return bool(reference) and {**label, **reference} == label
-
-
 def _reference_of(cell: Cell, info: CampaignInfo) -> Cell | None:
-    label = _label(cell)
+    label = label_of(cell)
     wanted = {**label, **info.reference}
     if not info.reference or wanted == label:
         return None
-    return next((other for other in info.cells if _label(other) == wanted), None)
+    return next((other for other in info.cells if label_of(other) == wanted), None)
 
 
 def _columns(
     info: CampaignInfo,
+    judge: Judge,
     trials: list[Trial],
     notes: list[PhaseNote],
     quantities: list[Quantity],
@@ -239,7 +198,8 @@ def _columns(
         point = canonical(q.point)
         name = names_of_points.get(point) or point_name(q.point)
         unit, better = metric.unit, metric.direction
-        column = Column(q.phase, q.kind, q.load, q.point, name, q.metric, unit, better, is_headline)
+        counted = not is_headline and judge.counted(q.metric, q.phase, q.kind, q.point)
+        column = Column(q.phase, q.kind, q.load, q.point, name, q.metric, unit, better, is_headline, counted)
         groups = _by_cell(q)
         here: dict[int, Entry] = {}
         for row in rows:
@@ -248,15 +208,22 @@ def _columns(
             rounds, values, numbers = groups[row.index]
             names = [ids[int(n)] for n in numbers]
             doubts = [name in flagged or (name, q.phase, point) in noted for name in names]
-            here[row.index] = _entry(
-                column, row.index, rounds, values, names, doubts, versus[row.index], groups
-            )
+            other = versus[row.index]
+            why = judge.why_not_compared(column, row.index, row.index if other is None else other.index)
+            here[row.index] = _entry(column, row.index, rounds, values, names, doubts, other, groups, why)
         columns.append(column)
         entries.extend(here.values())
         ranked = {i: (groups[i][0], groups[i][1]) for i in here if not by_index[i].limit}
-        found = leading(ranked, column.direction) if len(ranked) > 1 else None
+        if len(ranked) < 2 or better not in ("higher", "lower"):
+            continue
+        reasons = judge.why_not_ranked(column, list(ranked))
+        if reasons:
+            answers.append(not_judged(column, reasons, by_index))
+            continue
+        found = leading(ranked, column.direction)
         if found is not None:
-            answers.append(answer(column, found, by_index, here))
+            note = barrier_note([by_index[i] for i in ranked])
+            answers.append(answer(column, found, by_index, here, note))
     return columns, entries, answers
 
 
@@ -285,13 +252,14 @@ def _entry(
     suspect: list[bool],
     reference: Cell | None,
     groups: dict[int, tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64]]],
+    unjudged: str | None,
 ) -> Entry:
     from fsdyno.stats.median import median
     from fsdyno.stats.ratio import paired, ratio
 
     middle = median(values)
     effect = None
-    if reference is not None and reference.index in groups:
+    if unjudged is None and reference is not None and reference.index in groups:
         theirs = groups[reference.index]
         effect = ratio(*paired(rounds, values, theirs[0], theirs[1]))
     return Entry(
@@ -308,7 +276,19 @@ def _entry(
         rounds=rounds.tolist(),
         trials=trials,
         suspect=suspect,
+        unjudged=unjudged,
     )
+
+
+def _missing(notes: list[PhaseNote]) -> list[Missing]:
+    """Each phase that a cell did not do well, with what it said first."""
+    found: dict[tuple[int, str, str], Missing] = {}
+    for note in notes:
+        if note.outcome != "ok":
+            key = (note.cell, note.phase, canonical(note.point))
+            said = Missing(note.phase, note.point, note.cell, note.outcome, sentence(note.reason))
+            found.setdefault(key, said)
+    return list(found.values())
 
 
 def _doubts(trials: list[Trial], notes: list[PhaseNote]) -> list[Doubt]:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from fsdyno.report.model import Report
 
 HEAD = (
-    *("campaign", "started", "cell", "driver", "phase", "point"),
-    *("metric", "unit", "direction", "round", "trial", "suspect", "value"),
+    *("campaign", "started", "cell", "driver", "emulated", "barriers", "aligned", "phase", "point"),
+    *("metric", "unit", "direction", "round", "trial", "suspect", "judged", "value"),
 )
 
 
@@ -28,6 +28,9 @@ def text(report: Report) -> str:
             started,
             row.name,
             row.driver or "",
+            int(row.emulated),
+            row.barriers,
+            "" if row.aligned is None else int(row.aligned),
             column.phase,
             column.point_name,
             column.metric,
@@ -35,5 +38,10 @@ def text(report: Report) -> str:
         for value, rnd, trial, suspect in zip(
             entry.values, entry.rounds, entry.trials, entry.suspect, strict=True
         ):
-            writer.writerow([*head, column.unit, column.direction, rnd, trial, int(suspect), repr(value)])
+            writer.writerow(
+                [
+                    *(*head, column.unit, column.direction, rnd, trial),
+                    *(int(suspect), int(entry.unjudged is None), repr(value)),
+                ]
+            )
     return out.getvalue()

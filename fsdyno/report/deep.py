@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from fsdyno.report.model import Evidence, Latency, LogLine, Report, Trace
+from fsdyno.report.show import told_once
 from fsdyno.stats.histogram import Histogram
 from fsdyno.store import Store, Trial, canonical
 
@@ -87,8 +88,8 @@ def evidence(trial: Trial, events: list[dict[str, Any]]) -> Evidence:
     facts: list[tuple[str, dict[str, Any]]] = []
     tools: list[dict[str, Any]] = []
     shell: list[dict[str, Any]] = []
-    for event in events:
-        if event["event"] == "built" and event["part"] not in ("file_system", "mount"):
+    for event in told_once(events):
+        if event["event"] == "built" and event["facts"]:
             facts.append((event["part"], event["facts"]))
         elif event["event"] == "phase_end":
             if event.get("facts"):

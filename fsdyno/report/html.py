@@ -13,17 +13,19 @@ from typing import Any
 
 from fsdyno.report import plots
 from fsdyno.report.answer import summary
-from fsdyno.report.model import ON_FILES, Column, Entry, Report
+from fsdyno.report.model import Column, Entry, Missing, Report, Row
 from fsdyno.report.numbers import (
     ARROWS,
     Scale,
     interval,
+    machine_words,
     ratio_interval,
     scale_for,
     three_digits,
     times,
     with_unit,
 )
+from fsdyno.report.tables import absent, groups
 
 _HERE = Path(__file__).parent
 _ANSWERED = ("workload", "mkfs", "check")
@@ -40,23 +42,32 @@ def text(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters |= {"unit": with_unit, "clock": _clock, "command": shlex.join, "pretty": _pretty}
+    env.filters |= {
+        "unit": with_unit,
+        "clock": _clock,
+        "command": shlex.join,
+        "pretty": _pretty,
+        "sentence": _sentence,
+    }
     headlines = [c for c in report.columns if c.headline]
-    answers = [a for a in report.answers if a.column.headline and a.column.kind in _ANSWERED]
+    answers = [
+        a for a in report.answers if a.column.kind in _ANSWERED and (a.column.headline or a.column.counted)
+    ]
     return env.get_template("report.html.j2").render(
         report=report,
         rows={row.index: row for row in report.rows},
         css=(_HERE / "report.css").read_text(),
         js=(_HERE / "report.js").read_text(),
         answers=summary(answers),
-        matrices=_matrices(report, headlines),
+        matrices=[_matrix(report, title, columns) for title, columns in groups(report)],
+        aligned=[row for row in report.rows if row.aligned is not None or row.alignment],
         phases=[_phase(report, name) for name in dict.fromkeys(c.phase for c in report.columns)],
         not_measured=[row for row in report.rows if row.excluded],
         failed=[row for row in report.rows if any(k != "ok" for k in row.outcomes)],
         total=sum(row.trials for row in report.rows),
         counts=[_counts(report, c) for c in headlines if not c.point],
-        on_files=ON_FILES if report.on_files else None,
         reference=", ".join(str(v) for v in report.reference.values()),
+        machines=[machine_words(machine) for machine in report.machines],
     )
 
 
@@ -64,24 +75,12 @@ def _clock(seconds: float | None) -> str:
     return "–" if seconds is None else datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
 
 
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def _pretty(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True)
-
-
-def _matrices(report: Report, headlines: list[Column]) -> list[dict[str, Any]]:
-    """Tables with file systems as rows: loads, other steps, then each swept phase."""
-    swept = {c.phase for c in headlines if c.point}
-    plain = [c for c in headlines if c.phase not in swept]
-    groups = [
-        ("Loads", [c for c in plain if c.kind == "workload"]),
-        ("Other steps", [c for c in plain if c.kind != "workload"]),
-        *(
-            (phase, [c for c in headlines if c.phase == phase])
-            for phase in dict.fromkeys(c.phase for c in headlines)
-            if phase in swept
-        ),
-    ]
-    return [_matrix(report, title, columns) for title, columns in groups if columns]
 
 
 def _matrix(report: Report, title: str, columns: list[Column]) -> dict[str, Any]:
@@ -98,19 +97,36 @@ def _matrix(report: Report, title: str, columns: list[Column]) -> dict[str, Any]
     for row in sorted(report.rows, key=lambda row: row.limit):
         if not row.excluded:
             pairs = zip(columns, scales, strict=True)
-            lines.append((row, [_cell(c, s, report.entry(c, row.index), row.reference) for c, s in pairs]))
+            lines.append((row, [_of(report, c, s, row) for c, s in pairs]))
     return {"title": title, "heads": heads, "lines": lines}
 
 
-def _cell(column: Column, scale: Scale, entry: Entry | None, reference: bool = False) -> dict[str, str]:
+def _of(report: Report, column: Column, scale: Scale, row: Row) -> dict[str, str]:
+    entry = report.entry(column, row.index)
     if entry is None:
-        return {"value": "–", "interval": "", "ratio": "", "css": ""}
+        return _nothing(report.absence(column, row.index))
+    return _cell(column, scale, entry, row.reference)
+
+
+def _nothing(missing: Missing | None) -> dict[str, str]:
+    """A place without a number, with the reason where there is one."""
+    return {
+        "value": absent(missing),
+        "interval": "",
+        "ratio": "",
+        "css": "",
+        "why": missing.reason if missing else "",
+    }
+
+
+def _cell(column: Column, scale: Scale, entry: Entry, reference: bool = False) -> dict[str, str]:
     known = entry.low is not None
     cell = {
         "value": scale.text(entry.median),
         "interval": interval(entry.low, entry.high, scale) if known else "",
-        "ratio": "reference" if reference else "",
+        "ratio": "not judged" if entry.unjudged else "reference" if reference else "",
         "css": "",
+        "why": "",
     }
     if entry.ratio is not None:
         cell["ratio"] = f"{times(entry.ratio)} {ratio_interval(entry.ratio)}"
@@ -165,13 +181,18 @@ def _table(report: Report, column: Column) -> dict[str, Any]:
                 "median": scale.text(entry.median),
                 "interval": interval(entry.low, entry.high, scale),
                 "css": _cell(column, scale, entry)["css"],
-                "ratio": times(ratio) if ratio else "1" if row.reference else "–",
+                "ratio": times(ratio) if ratio else _alone(row, entry),
                 "ratio_interval": ratio_interval(ratio) if ratio else "",
                 "robust": three_digits(ratio.robust) if ratio and ratio.robust is not None else "",
                 "disputed": bool(ratio and ratio.disputed),
             }
         )
     return {"column": column, "unit": scale.unit or "count", "lines": lines}
+
+
+def _alone(row: Row, entry: Entry) -> str:
+    """What stands for the ratio of an entry that has none."""
+    return "not judged" if entry.unjudged else "1" if row.reference else "–"
 
 
 def _counts(report: Report, column: Column) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def data(report: Report) -> dict[str, Any]:
             "metric": a.column.metric,
             "text": a.text,
             "claimed": a.claimed,
+            "unjudged": a.unjudged,
         }
         for a in report.answers
     ]
@@ -52,6 +53,10 @@ def data(report: Report) -> dict[str, Any]:
         "answers": answers,
         "cells": rows,
         "columns": columns,
+        "problems": report.problems,
+        "missing": [asdict(missing) for missing in report.missing],
+        "notes": report.notes,
+        "machines": report.machines,
         "doubts": [asdict(doubt) for doubt in report.doubts],
         "tool_share": report.tool_share,
         "definitions": report.definitions,

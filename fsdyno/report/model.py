@@ -17,6 +17,19 @@ ON_FILES = (
 """The mark on every cost of barriers that was measured on files."""
 
 
+EMULATED = (
+    "emulated: CPUs emulated by QEMU: counts are true, times are an emulator's and are never compared with "
+    "native ones"
+)
+"""The note to the mark on rows from a guest without KVM."""
+
+NO_FLUSHES = "no flushes: sends no flushes: always without barriers"
+"""The note to the mark on rows of a file system that never flushes its device."""
+
+BARRIERS_OFF = "barriers off: what a power cut may destroy is not asked here"
+"""The note to the mark on rows whose barriers the plan turned off."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A cell: one row of the answer."""
@@ -33,11 +46,17 @@ class Row:
     suspects: int  # trials with doubts
     excluded: str | None  # outcome, where the survey said no
     reasons: list[str]  # why it was left out, or why trials were not ok
+    emulated: bool = False  # CPUs emulated by QEMU
+    barriers: str = ""  # `no flushes`: it never sends any; `barriers off`: the plan turned them off
+    aligned: bool | None = None  # None: nothing said so
+    alignment: list[str] = field(default_factory=list)  # what the medium says about it, in sentences
+    places: list[str] = field(default_factory=list)  # hashes of *where* its trials ran, of those with numbers
+    made: list[str] = field(default_factory=list)  # hashes of what its mkfs made
 
     @property
     def title(self) -> str:
-        """Its name, with the driver where that is another one."""
-        return f"{self.name} ({self.remark})" if self.foreign_driver else self.name
+        """Its name, with what must be known to read its numbers."""
+        return f"{self.name} ({self.remark})" if self.remark and not self.limit else self.name
 
     @property
     def foreign_driver(self) -> bool:
@@ -47,9 +66,9 @@ class Row:
     @property
     def remark(self) -> str:
         """What must be known to read its numbers."""
-        if self.limit:
-            return "no disk"
-        return f"{self.driver} driver" if self.foreign_driver else ""
+        driver = f"{self.driver} driver" if self.foreign_driver else ""
+        words = ["no disk"] if self.limit else [driver, self.barriers]
+        return ", ".join(word for word in (*words, "emulated" if self.emulated else "") if word)
 
 
 @dataclass(frozen=True)
@@ -65,11 +84,17 @@ class Column:
     unit: str
     direction: str
     headline: bool
+    counted: bool = False  # a count that stands beside the headline in tables and answers
 
     @property
     def title(self) -> str:
         """Phase and point."""
         return f"{self.phase} {self.point_name}".strip()
+
+    @property
+    def words(self) -> str:
+        """The metric as words."""
+        return self.metric.replace("_", " ")
 
 
 @dataclass(frozen=True)
@@ -89,6 +114,18 @@ class Entry:
     rounds: list[int]
     trials: list[str]
     suspect: list[bool]
+    unjudged: str | None = None  # why it is not compared with anything
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A phase that gave no numbers in any trial of a cell, and what it said instead."""
+
+    phase: str
+    point: Point
+    cell: int
+    outcome: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -102,6 +139,8 @@ class Answer:
     ratio: Ratio | None  # of the best to `versus`
     versus: str | None
     rounds: int
+    note: str = ""  # what must be said with it; `text` has it already
+    unjudged: str | None = None  # why the column is not judged at all; then there is no best
 
 
 @dataclass(frozen=True)
@@ -193,6 +232,9 @@ class Report:
     doubts: list[Doubt]
     tool_share: dict[str, float]  # phase -> largest median share over cells
     on_files: bool  # devices are files: a flush there is an fsync of the file system below
+    problems: list[str] = field(default_factory=list)  # why trials are not what they should all be
+    missing: list[Missing] = field(default_factory=list)
+    machines: list[dict[str, Any]] = field(default_factory=list)  # where trials ran, see `Trial.where`
     latencies: list[Latency] = field(default_factory=list)
     traces: list[Trace] = field(default_factory=list)
     evidence: list[Evidence] = field(default_factory=list)
@@ -204,6 +246,24 @@ class Report:
         from fsdyno.stats import ENOUGH_ROUNDS
 
         return self.complete_rounds < ENOUGH_ROUNDS
+
+    @property
+    def notes(self) -> list[str]:
+        """What the marks on rows mean, for those that are there."""
+        marks = [(any(row.emulated for row in self.rows), EMULATED)]
+        marks += [
+            (any(row.barriers and note.startswith(row.barriers) for row in self.rows), note)
+            for note in (NO_FLUSHES, BARRIERS_OFF)
+        ]
+        marks.append((self.on_files, ON_FILES))
+        return [note for there, note in marks if there]
+
+    def absence(self, column: Column, cell: int) -> Missing | None:
+        """Why a row has no numbers in a column, where its phase said so."""
+        return next(
+            (m for m in self.missing if (m.cell, m.phase, m.point) == (cell, column.phase, column.point)),
+            None,
+        )
 
     def entry(self, column: Column, cell: int) -> Entry | None:
         """The numbers of a row in a column."""

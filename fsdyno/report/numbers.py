@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import floor, isfinite, log10
+from typing import Any
 
 from fsdyno.stats.ratio import Ratio
 
@@ -99,3 +100,19 @@ def _factor(value: float) -> str:
         return ">999"
     places = 3 if value < 0.0995 else 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:.{places}f}"
+
+
+def machine_words(where: dict[str, Any]) -> str:
+    """Where a trial ran, from `Trial.where`: `guest: kernel 6.1.0, CPUs emulated (tcg), 2 CPUs, 1.00 GiB`."""
+    accelerator = where.get("accelerator")
+    words = [f"kernel {where['kernel']}"] if where.get("kernel") else []
+    if accelerator:
+        words.append(f"CPUs emulated ({accelerator})" if accelerator == "tcg" else f"CPUs by {accelerator}")
+    if where.get("cpus"):
+        words.append(f"{where['cpus']} CPU{'' if where['cpus'] == 1 else 's'}")
+    if where.get("memory"):
+        words.append(with_unit(where["memory"], "B"))
+    if where.get("qemu"):
+        words.append(f"QEMU {where['qemu']}")
+    place = str(where.get("place") or "unknown")
+    return f"{place}: {', '.join(words)}" if words else place

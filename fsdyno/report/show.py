@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from fsdyno.report.numbers import with_unit
+from fsdyno.report.model import EMULATED
+from fsdyno.report.numbers import machine_words, with_unit
 from fsdyno.store import CampaignInfo, Store, Trial
+from fsdyno.store.stood import where_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +23,7 @@ def data(store: Store, trial: str) -> dict[str, Any]:
     """Everything of a trial (id or prefix) as plain values; `events` are the record itself."""
     found, info, events = _load(store, trial)
     cell = info.cells[[c.index for c in info.cells].index(found.cell)]
-    row = {key: value for key, value in vars(found).items() if key != "n"}
+    row = {key: value for key, value in vars(found).items() if key != "n"} | {"emulated": found.emulated}
     return {
         "trial": row,
         "campaign": {"id": info.id, "name": info.name, "seed": info.seed, "version": info.version},
@@ -32,8 +34,9 @@ def data(store: Store, trial: str) -> dict[str, Any]:
             "what": cell.what,
             "spec": cell.spec,
         },
-        "where": info.where,
-        "where_hash": info.where_hash,
+        "where": where_of(info.where, found.where),
+        "where_hash": found.where_hash,
+        "made": found.made,
         "hello": info.hello,
         "samples": [
             {"phase": p, "point": point, "metric": m, "value": v}
@@ -43,6 +46,23 @@ def data(store: Store, trial: str) -> dict[str, Any]:
         "shell": shell_steps(events),
         "events": events,
     }
+
+
+def told_once(events: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The events, where the facts of a part that stands (what mkfs made, how it was mounted) are left out
+    as far as the end of the phase that made it has them too."""
+    found: list[dict[str, Any]] = []
+    known: dict[str, Any] = {}
+    for event in reversed(list(events)):
+        if event["event"] == "phase_end":
+            known = event.get("facts") or {}
+        elif event["event"] == "phase_start":
+            known = {}
+        elif event["event"] == "built" and known:
+            facts = {k: v for k, v in event["facts"].items() if k not in known or known[k] != v}
+            event = {**event, "facts": facts}
+        found.append(event)
+    return found[::-1]
 
 
 def shell_steps(events: Iterable[dict[str, Any]]) -> list[dict[str, str]]:
@@ -107,11 +127,15 @@ def render(store: Store, trial: str, console: Console, *, output: bool = False) 
     say(f"  campaign {info.id[:8]} {info.name}: {info.question}")
     began = datetime.fromtimestamp(found.started).astimezone().isoformat(" ", "seconds")
     say(f"  began {began}, took {with_unit(found.ended - found.started, 's')}")
-    say(f"  what {cell.what[:16]}, where {info.where_hash[:16]}, seed of the campaign {info.seed}")
+    made = f", made {found.made[:16]}" if found.made else ""
+    say(f"  what {cell.what[:16]}{made}, where {found.where_hash[:16]}, seed of the campaign {info.seed}")
+    say(f"  place {machine_words(found.where)}")
+    if found.emulated:
+        say(f"  ! {EMULATED}", style="yellow")
     say(f"  outcome {found.outcome}{' (superseded)' if found.superseded else ''}{_why(found.reason)}")
     for flag in found.flags:
         say(f"  ! {flag['doubt'].replace('_', ' ')}: {flag['reason']}", style="yellow")
-    for event in events:
+    for event in told_once(events):
         _EVENTS.get(event["event"], _nothing)(say, event)
         if event["event"] == "phase_end" and output:
             for tool in event.get("tools") or []:
@@ -144,12 +168,8 @@ def _why(reason: dict[str, Any] | None) -> str:
     return f": {reason['message']}{advice}"
 
 
-def _start(say: _Say, event: dict[str, Any]) -> None:
-    say(f"  place {event['place']}")
-
-
 def _built(say: _Say, event: dict[str, Any]) -> None:
-    if event["part"] not in ("file_system", "mount"):  # those are told with their phases
+    if event["facts"]:
         say(f"\n{event['part'].replace('_', ' ')}", style="bold")
         _facts(say, event["facts"])
 
@@ -170,6 +190,8 @@ def _phase(say: _Say, event: dict[str, Any]) -> None:
     )
     for device in event.get("leaves") or []:
         say(f"  {_counts(device)}")
+    if event.get("top"):
+        say(f"  on them, {_counts(event['top'])}")
     for device in event.get("underneath") or []:
         say(f"  under it, {_counts(device)}")
     host = event["host"]
@@ -245,4 +267,4 @@ def _printed(store: Store, say: _Say, tool: dict[str, Any]) -> None:
                 say(f"  | {line}")
 
 
-_EVENTS = {"trial_start": _start, "built": _built, "phase_end": _phase, "end": _end}
+_EVENTS = {"built": _built, "phase_end": _phase, "end": _end}

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fsdyno.report.answer import summary
-from fsdyno.report.model import ON_FILES, Column, Report, Row
+from fsdyno.report.model import Column, Entry, Report, Row
 from fsdyno.report.numbers import (
     ARROWS,
     interval,
@@ -21,12 +21,14 @@ from fsdyno.report.numbers import (
     three_digits,
     times,
 )
+from fsdyno.report.tables import absences, absent, groups
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
 _COLUMN = 10  # characters that `12.3 ±4%` needs, with the space between columns
+_ALIGNED = 8  # of the column that says whether a stack is aligned
 _WIDEST_NAME = 28
 _ANSWERED = ("workload", "mkfs", "check")  # kinds of phases that a sentence is worth; the table has all
 _BETTER, _WORSE = "green", "red"
@@ -35,7 +37,8 @@ _BETTER, _WORSE = "green", "red"
 def render(report: Report, console: Console, *, detail: bool = False) -> None:
     """Prints the report; `detail` prints a table per column with intervals instead of the matrix."""
     _head(report, console)
-    shown = [a for a in report.answers if detail or (a.column.headline and a.column.kind in _ANSWERED)]
+    shown = [a for a in report.answers if detail or a.column.kind in _ANSWERED]
+    shown = [a for a in shown if detail or a.column.headline or a.column.counted]
     for sentence, claimed in summary(shown):
         console.print(sentence, style="bold" if claimed else None, highlight=False)
     console.print()
@@ -43,9 +46,13 @@ def render(report: Report, console: Console, *, detail: bool = False) -> None:
         for column in report.columns:
             console.print(_detail(report, column))
     else:
-        for panel in _panels(report, console.width):
-            console.print(_matrix(report, panel))
+        with_aligned = any(row.aligned is not None for row in report.rows)
+        for title, columns in _panels(report, console.width, with_aligned):
+            if columns[0].counted:
+                console.print(title, style="bold", highlight=False)
+            console.print(_matrix(report, columns, with_aligned))
             console.print()
+            with_aligned = False  # once is enough
     _foot(report, console, detail)
 
 
@@ -68,20 +75,14 @@ def _head(report: Report, console: Console) -> None:
     console.print()
 
 
-def _panels(report: Report, width: int) -> list[list[Column]]:
-    """Columns side by side: loads first, then the other steps; a swept phase has its own panel."""
-    headlines = [c for c in report.columns if c.headline] or report.columns
-    swept = {c.phase for c in headlines if c.point}
-    plain = [c for c in headlines if c.phase not in swept]
-    groups = [[c for c in plain if c.kind == "workload"], [c for c in plain if c.kind != "workload"]]
-    groups += [
-        [c for c in headlines if c.phase == phase]
-        for phase in dict.fromkeys(c.phase for c in headlines)
-        if phase in swept
+def _panels(report: Report, width: int, with_aligned: bool) -> list[tuple[str, list[Column]]]:
+    """The tables, cut to what fits side by side."""
+    each = max(1, (width - _name_width(report) - (_ALIGNED if with_aligned else 0)) // _COLUMN)
+    return [
+        (title, columns[i : i + each])
+        for title, columns in groups(report)
+        for i in range(0, len(columns), each)
     ]
-    first = _name_width(report)
-    each = max(1, (width - first) // _COLUMN)
-    return [group[i : i + each] for group in groups for i in range(0, len(group), each)]
 
 
 def _name_width(report: Report) -> int:
@@ -96,12 +97,14 @@ def _table() -> Table:
     return Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", show_edge=False)
 
 
-def _matrix(report: Report, columns: list[Column]) -> Table:
+def _matrix(report: Report, columns: list[Column], with_aligned: bool) -> Table:
     table = _table()
     swept = bool(columns[0].point)
     table.add_column(
         f"{columns[0].phase}\n" if swept else "\n", no_wrap=True, max_width=_name_width(report) - 1
     )
+    if with_aligned:
+        table.add_column("aligned\n", min_width=_ALIGNED - 1)
     scales = []
     for column in columns:
         together = columns if swept else [column]  # points of a sweep are compared with one another
@@ -115,27 +118,36 @@ def _matrix(report: Report, columns: list[Column]) -> Table:
         )
     for row in sorted((row for row in report.rows if not row.excluded), key=lambda row: row.limit):
         first, second = [_name(row)], [f"[dim]{row.remark}[/dim]" if row.remark else ""]
+        if with_aligned:
+            first.append({True: "yes", False: "no", None: "[dim]–[/dim]"}[row.aligned])
+            second.append("")
         for column, scale in zip(columns, scales, strict=True):
             entry = report.entry(column, row.index)
             if entry is None:
-                first.append("[dim]–[/dim]")
+                first.append(f"[dim]{absent(report.absence(column, row.index))}[/dim]")
                 second.append("")
                 continue
             first.append(
                 f"{scale.text(entry.median)}[dim]{_padded(spread(entry.median, entry.low, entry.high))}[/dim]"
             )
-            if entry.ratio is None:
-                second.append("[dim]1[/dim]" + " " * 5 if row.reference else "")
-            else:
-                ratio = entry.ratio
-                second.append(
-                    f"{_coloured(times(ratio), column, ratio.value, ratio.clear)}"
-                    f"[dim]{_padded(spread(ratio.value, ratio.low, ratio.high))}[/dim]"
-                )
+            second.append(_compared(column, row, entry))
         table.add_row(*first)
         if any(second):
             table.add_row(*second)
     return table
+
+
+def _compared(column: Column, row: Row, entry: Entry) -> str:
+    """How an entry compares with its reference, under it in the table."""
+    if entry.unjudged:
+        return "[dim]unjudged[/dim]"
+    ratio = entry.ratio
+    if ratio is None:
+        return "[dim]1[/dim]" + " " * 5 if row.reference else ""
+    return (
+        f"{_coloured(times(ratio), column, ratio.value, ratio.clear)}"
+        f"[dim]{_padded(spread(ratio.value, ratio.low, ratio.high))}[/dim]"
+    )
 
 
 def _padded(text: str) -> str:
@@ -171,7 +183,8 @@ def _detail(report: Report, column: Column) -> Table:
         cells = [_title(row), str(entry.n), scale.text(entry.median), interval(entry.low, entry.high, scale)]
         ratio = entry.ratio
         if ratio is None:
-            cells += ["1" if row.reference else "–", "", ""]
+            alone = "unjudged" if entry.unjudged else "1" if row.reference else "–"
+            cells += [alone, "", ""]
         else:
             mark = " ?" if ratio.disputed else ""
             robust = "–" if ratio.robust is None else f"{three_digits(ratio.robust)}{mark}"
@@ -198,6 +211,8 @@ def _foot(report: Report, console: Console, detail: bool) -> None:
             what = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in bad.items())
             why = f": {'; '.join(row.reasons)}" if row.reasons else ""
             say(f"{row.name}: {what} of {row.trials} trials{why}", style="red", highlight=False)
+    for problem in report.problems:
+        say(f"! {problem}", style="yellow", highlight=False)
     total = sum(row.trials for row in report.rows)
     for doubt in report.doubts:
         where = f" in {', '.join(doubt.phases)}" if doubt.phases else ""
@@ -207,6 +222,11 @@ def _foot(report: Report, console: Console, detail: bool) -> None:
             style="yellow",
             highlight=False,
         )
+    for text in absences(report):
+        say(text, style="dim", highlight=False)
+    for row in report.rows:
+        if row.alignment:
+            say(f"{row.name}: {'; '.join(row.alignment)}", style="dim", highlight=False)
     reference = ", ".join(str(v) for v in report.reference.values())
     lines = []
     if not detail:
@@ -221,8 +241,7 @@ def _foot(report: Report, console: Console, detail: bool) -> None:
     if report.tool_share:
         phase, share = max(report.tool_share.items(), key=lambda item: item[1])
         lines.append(f"fsdyno's own cost: at most {100 * share:.2g} % of the time ({phase})")
-    if report.on_files:
-        lines.append(ON_FILES)
+    lines += report.notes
     if report.pilot:
         lines.append("fewer than 6 rounds: a pilot, without verdicts")
     for line in lines:

@@ -86,7 +86,7 @@ def ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95, *, twin: bool = 
     ):
         return None
     d = np.log(x) - np.log(y)
-    mean, half = float(d.mean()), _t_half_width(d, confidence)
+    mean, half = float(d.mean()), t_half_width(d, confidence)
     robust, robust_low, robust_high = _hodges_lehmann(d, confidence) if twin else (None, None, None)
     return Ratio(
         n=int(d.size),
@@ -100,7 +100,8 @@ def ratio(a: ArrayLike, b: ArrayLike, confidence: float = 0.95, *, twin: bool = 
     )
 
 
-def _t_half_width(d: NDArray[np.float64], confidence: float) -> float | None:
+def t_half_width(d: NDArray[np.float64], confidence: float) -> float | None:
+    """Half the width of Student's interval for the mean of `d`; None below 2 values."""
     if d.size < 2:
         return None
     from scipy.special import stdtrit  # Student's t quantile, without the weight of scipy.stats
