@@ -11,6 +11,7 @@ use fsdyno_spec::machine::{Accelerator, Machine};
 use fsdyno_spec::outcome::{Outcome, Reason};
 use fsdyno_spec::request::{Request, TrialRequest};
 use fsdyno_spec::trial::{Device, FileDevice, Stack};
+use fsdyno_spec::units::Bytes;
 use fsdyno_stack::{Image, Refused, Rig};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -26,6 +27,9 @@ const BOOT_EMULATED: Duration = Duration::from_secs(180);
 /// How long a processor that runs the kernel itself may take: a `/dev/kvm` that opens but runs no stock
 /// kernel exists, and must not cost a user his patience.
 const BOOT_KVM: Duration = Duration::from_secs(10);
+
+/// Kernel, modules and this program need about half of it.
+const LEAST_MEMORY: Bytes = Bytes::mib(256);
 
 /// A guest beats once a second. After so long a silence it hangs.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -131,6 +135,11 @@ impl Guests {
         hello: &mut dyn FnMut(&[u8]),
     ) -> Result<Running, Verdict> {
         let unsupported = |reason| Verdict::new(Outcome::Unsupported, reason);
+        if machine.memory < LEAST_MEMORY || machine.memory.0 % (1 << 20) != 0 {
+            let message = format!("a guest cannot have {} of memory", machine.memory);
+            let advice = format!("give `machine.memory` at least {LEAST_MEMORY}, in whole MiB");
+            return Err(failed(Reason::new(message).advise(advice)));
+        }
         let qemu = Qemu::find().map_err(unsupported)?;
         let kernel = Kernel::find(&self.cache, machine.kernel.as_deref()).map_err(unsupported)?;
         let mut images = Vec::new();
@@ -182,7 +191,10 @@ impl Guests {
                         ("cpus".to_string(), json!(machine.cpus)),
                         ("memory".to_string(), json!(machine.memory)),
                         ("qemu".to_string(), json!(qemu.version)),
-                        ("command".to_string(), json!([&[qemu.path.display().to_string()], guest.arguments()].concat())),
+                        (
+                            "command".to_string(),
+                            json!([&[qemu.path.display().to_string()], guest.arguments()].concat()),
+                        ),
                         ("boot".to_string(), json!(first.boot)),
                         ("boot_seconds".to_string(), json!(seconds)),
                         ("direct_io".to_string(), json!(images.iter().all(Image::direct))),
@@ -279,7 +291,9 @@ impl Runner {
                 Heard::Silence if heard.elapsed() > SILENCE => {
                     let words = guest.last_words();
                     let silence = heard.elapsed().as_secs();
-                    let message = format!("the guest has been silent for {silence} s: it hangs; its last words: {words}");
+                    let message = format!(
+                        "the guest has been silent for {silence} s: it hangs; its last words: {words}"
+                    );
                     return gone(Outcome::TimedOut, message);
                 }
                 Heard::Silence if heard.elapsed() > LONG_SILENCE && beat.elapsed() > LONG_SILENCE / 5 => {
@@ -300,7 +314,10 @@ impl Runner {
                 }
             }
             if begin.elapsed() > limit {
-                return gone(Outcome::TimedOut, "the trial's time is over, and the guest did not end it".into());
+                return gone(
+                    Outcome::TimedOut,
+                    "the trial's time is over, and the guest did not end it".into(),
+                );
             }
             if let Some(why) = self.stop.why() {
                 match asked {
@@ -411,7 +428,9 @@ fn disks(stack: &Stack) -> Result<Vec<FileDevice>, Verdict> {
             }
             Device::Disk(disk) => {
                 let message = format!("{} cannot be used in a guest", disk.path.display());
-                return Err(failed(Reason::new(message).advise("use a `file` device, or leave `machine` out")));
+                return Err(failed(
+                    Reason::new(message).advise("use a `file` device, or leave `machine` out"),
+                ));
             }
         }
     }
@@ -462,7 +481,6 @@ fn refusal(refused: Refused) -> Verdict {
 mod tests {
     use super::*;
     use fsdyno_spec::trial::Backing;
-    use fsdyno_spec::units::Bytes;
 
     fn disk(mib: u64) -> FileDevice {
         FileDevice {

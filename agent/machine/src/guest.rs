@@ -153,11 +153,15 @@ impl Guest {
         self.console.since(length)
     }
 
-    /// What QEMU or the kernel said last, for a person; empty if nothing.
-    #[must_use]
-    pub fn last_words(&self) -> String {
-        let errors = last_words(&self.errors.since(0));
-        if errors.is_empty() { last_words(&self.console.since(0)) } else { errors }
+    /// How QEMU ended, if it did, and what it or the kernel said last, for a person.
+    pub fn last_words(&mut self) -> String {
+        let ended = match self.child.try_wait() {
+            Ok(Some(status)) => Some(format!("QEMU ended with {status}")),
+            _ => None,
+        };
+        let said = [&self.errors, &self.console].map(|said| last_words(&said.since(0)));
+        let all = ended.into_iter().chain(said).filter(|words| !words.is_empty()).collect::<Vec<_>>();
+        if all.is_empty() { "nothing was said".to_string() } else { all.join(": ") }
     }
 
     /// Ends it at once and waits until it is gone. True if it is.

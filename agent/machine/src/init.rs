@@ -178,4 +178,3 @@ pub fn port() -> io::Result<File> {
     }
     Err(io::Error::new(io::ErrorKind::NotFound, format!("no port `fsdyno` in {ports}")))
 }
-

@@ -159,8 +159,9 @@ mod tests {
 
     #[test]
     fn each_disk_has_a_place_of_its_own() {
-        let disk =
-            |slot| DiskLine { descriptor: 9, slot, logical_block_size: Bytes(4096), direct: true }.arguments();
+        let disk = |slot| {
+            DiskLine { descriptor: 9, slot, logical_block_size: Bytes(4096), direct: true }.arguments()
+        };
         assert!(disk(0)[5].contains("addr=0x5.0x0") && disk(7)[5].contains("addr=0x5.0x7"));
         assert!(disk(8)[5].contains("addr=0x6.0x0") && disk(63)[5].contains("addr=0xc.0x7"));
         assert!(disk(1)[5].contains("logical_block_size=4096") && disk(1)[3].contains("cache.direct=on"));
