@@ -96,14 +96,14 @@ def _why_not(cell: Cell, place: str, survey: Survey) -> Reason | None:
     parts = _parts(cell, survey)
     if isinstance(parts, dict):
         return parts
+    if why := anywhere(cell, survey):  # before the places: it is the easiest to mend
+        return why
     for part in parts:
         no = f"{part['name']} does not run in place {place!r}"
         why = _unable(part["places"].get(place), no) or _unable(survey["places"].get(place), no)
         if why is not None:
             return why
-    if place == GUEST and (why := _no_guest(cell, survey)):
-        return why
-    return anywhere(cell, survey)
+    return _no_guest(cell, survey) if place == GUEST else None
 
 
 def _parts(cell: Cell, survey: Survey) -> list[dict[str, Any]] | Reason:
