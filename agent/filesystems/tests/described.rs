@@ -67,6 +67,25 @@ fn combinations_that_cannot_be_are_refused() {
         ("xfs", json!({ "sunit": 128, "swidth": 200 })),
         ("xfs", json!({ "sunit": 0, "swidth": 128 })),
         ("xfs", json!({ "sunit": 4, "swidth": 8 })),
+        ("xfs", json!({ "mount_sunit": 128 })),
+        ("xfs", json!({ "mount_sunit": 128, "mount_swidth": 200 })),
+        ("xfs", json!({ "crc": false, "reflink": true })),
+        ("xfs", json!({ "geometry": "computed", "sunit": 128, "swidth": 384 })),
+        ("ext4", json!({ "geometry": "none", "stride": 0 })),
+        ("ext2", json!({ "geometry": "declared", "stripe_width": 48 })),
+        ("ext4", json!({ "journal": false, "journal_size": 4_194_304 })),
+        ("ext3", json!({ "journal_size": 5_000_000 })),
+        ("ext4", json!({ "data": "journal", "delalloc": true })),
+        ("ext4", json!({ "features": ["extend"] })),
+        ("ext4", json!({ "features": ["^has_journal"] })),
+        ("ext4", json!({ "features": ["extent", "^extent"] })),
+        ("btrfs", json!({ "features": ["no_holes"] })),
+        ("btrfs", json!({ "nodatacow": true, "compress": "zstd" })),
+        ("btrfs", json!({ "nodatasum": true, "compress_force": "lzo" })),
+        ("btrfs", json!({ "nodatacow": true, "nodatasum": false })),
+        ("btrfs", json!({ "compress": "lzo", "compress_force": "lzo" })),
+        ("btrfs", json!({ "space_cache": "v1" })),
+        ("btrfs", json!({ "space_cache": "no", "features": ["no-holes"] })),
     ];
     for (name, wanted) in cases {
         let reason = find(name).expect("a row").options(&given(wanted.clone())).expect_err("refused");
@@ -76,6 +95,9 @@ fn combinations_that_cannot_be_are_refused() {
         ("ext4", json!({ "stride": 32, "stripe_width": 320 })),
         ("ext4", json!({ "stride": 0, "stripe_width": 0 })),
         ("xfs", json!({ "sunit": 0, "swidth": 0 })),
+        ("xfs", json!({ "geometry": "detect", "sunit": 128, "swidth": 384 })),
+        ("ext4", json!({ "geometry": "none", "stripe": 48 })),
+        ("btrfs", json!({ "nodatacow": true, "nodatasum": true })),
     ] {
         assert!(find(name).expect("a row").options(&given(wanted.clone())).is_ok(), "{wanted}");
     }

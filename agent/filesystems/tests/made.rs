@@ -137,6 +137,78 @@ fn btrfs_tells_its_profiles_from_the_chunk_tree() {
 }
 
 #[test]
+fn features_are_turned_on_and_off_and_seen_in_the_superblock() {
+    let features =
+        |name, options| Some(facts(name, options, Bytes::mib(512))?.remove("features")?.to_string());
+    let asked =
+        json!({ "features": ["^extent", "^64bit", "^dir_index", "orphan_file"], "journal_size": 8 << 20 });
+    if let Some(found) = features("ext4", asked) {
+        assert!(found.contains("\"orphan_file\""), "{found}");
+        assert!(
+            ["\"extent\"", "\"64bit\"", "\"dir_index\""].iter().all(|off| !found.contains(off)),
+            "{found}"
+        );
+    }
+    if let Some(found) = features("ext2", json!({ "features": ["extent", "flex_bg"] })) {
+        assert!(found.contains("\"extent\"") && found.contains("\"flex_bg\""), "{found}");
+    }
+    let asked =
+        json!({ "features": ["^no-holes", "^free-space-tree", "^skinny-metadata"], "checksum": "blake2b" });
+    if let Some(found) = features("btrfs", asked) {
+        let off = ["no_holes", "free_space_tree", "skinny_metadata"];
+        assert!(off.iter().all(|off| !found.contains(off)) && found.contains("extended_iref"), "{found}");
+    }
+    if let Some(found) =
+        features("xfs", json!({ "rmapbt": true, "reflink": false, "finobt": true, "bigtime": false }))
+    {
+        assert!(
+            found.contains("rmapbt") && !found.contains("reflink") && !found.contains("bigtime"),
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn a_feature_that_mkfs_did_not_take_is_noticed() {
+    let ext4 = row("ext4");
+    let taken = ext4.options(&given(json!({}))).expect("valid");
+    let Some(image) = make(ext4, &taken, Bytes::mib(64)) else { return };
+    let superblock = ext4.superblock(&mut image.open()).expect("a superblock");
+    for (feature, named) in [("^extent", "features"), ("bigalloc", "features")] {
+        let asked = ext4.options(&given(json!({ "features": [feature] }))).expect("valid");
+        let reason = ext4.verify_medium(&asked, &image.uuid, image.size, &superblock, Told::Nothing);
+        let reason = reason.expect_err("not taken");
+        assert!(reason.message.contains(named) && reason.message.contains(feature), "{reason:?}");
+    }
+}
+
+#[test]
+fn sizes_of_logs_nodes_and_journals_are_read_back() {
+    let journal = facts("ext3", json!({ "journal_size": 16 << 20 }), Bytes::mib(512));
+    assert!(journal.is_none_or(|found| found["journal_size"] == json!(16 << 20)));
+    let asked = json!({ "block_size": 1024, "log_size": 128 << 20, "log_stripe_unit": 131_072 });
+    let Some(found) = facts("xfs", asked.clone(), Bytes::mib(2048)) else { return };
+    assert_eq!(
+        (&found["log_size"], &found["log_stripe_unit"]),
+        (&asked["log_size"], &asked["log_stripe_unit"])
+    );
+    let asked = json!({ "data": "dup", "node_size": 32768, "sector_size": 4096 });
+    let Some(found) = facts("btrfs", asked.clone(), Bytes::mib(512)) else { return };
+    for key in ["data", "node_size", "sector_size"] {
+        assert_eq!(found[key], asked[key], "{key}");
+    }
+}
+
+#[test]
+fn version_4_of_xfs_is_told_from_version_5() {
+    let asked = json!({ "crc": false, "inode_size": 256, "lazy_count": false });
+    let Some(found) = facts("xfs", asked, Bytes::mib(512)) else { return };
+    assert_eq!((&found["version"], &found["inode_size"]), (&json!(4), &json!(256)));
+    let Some(found) = facts("xfs", json!({ "crc": true }), Bytes::mib(512)) else { return };
+    assert_eq!((&found["version"], &found["lazy_count"]), (&json!(5), &json!(true)));
+}
+
+#[test]
 fn a_medium_that_carries_another_uuid_than_ours_is_noticed() {
     let ext4 = row("ext4");
     let options = ext4.options(&given(json!({}))).expect("valid");

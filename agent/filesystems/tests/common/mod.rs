@@ -122,7 +122,47 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.target).status();
+        // Another process may look at the mount for a moment.
+        for _ in 0..50 {
+            let mounted = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+            if !mounted.lines().any(|line| line.split(' ').nth(4) == self.target.to_str()) {
+                return;
+            }
+            let _ = Command::new("umount").arg(&self.target).stderr(Stdio::null()).status();
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        eprintln!("{} is still mounted", self.target.display());
+    }
+}
+
+impl Mounted {
+    /// Remounts with these parameters, and reads again what the kernel shows.
+    pub fn remount(&mut self, parameters: &[(String, Option<String>)]) -> Result<(), String> {
+        let words = parameters.iter().map(|(key, value)| match value {
+            Some(value) => format!(",{key}={value}"),
+            None => format!(",{key}"),
+        });
+        let options = format!("remount{}", words.collect::<String>());
+        let output = Command::new("mount").args(["-o", &options]).arg(&self.target).output().expect("mount");
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        let table = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+        let line =
+            table.lines().rfind(|line| line.split(' ').nth(4) == self.target.to_str()).expect("our mount");
+        let (_, right) = line.split_once(" - ").expect("a line of mountinfo");
+        self.super_options = right.split(' ').nth(2).expect("super options").to_string();
+        Ok(())
+    }
+
+    /// Whether the device can discard; says so if not. A loop device keeps what an earlier user set.
+    pub fn can_discard(&self) -> bool {
+        let path = format!("/sys/block/{}/queue/discard_max_bytes", self.device);
+        let can = std::fs::read_to_string(path).is_ok_and(|text| text.trim() != "0");
+        if !can {
+            eprintln!("SKIPPED: somebody has turned discards of {} off", self.device);
+        }
+        can
     }
 }
 
