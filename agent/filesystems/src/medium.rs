@@ -38,6 +38,12 @@ macro_rules! number {
 }
 
 impl Block {
+    /// These bytes.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
     /// Reads `length` bytes at `offset`.
     ///
     /// # Errors

@@ -28,12 +28,22 @@ pub struct MountPlan {
     /// A daemon that runs beside the mounted file system and is part of the configuration; [`POINT`]
     /// stands for the mount point.
     pub daemon: Option<CommandLine>,
+    /// What the configuration says that no table of the kernel shows (which of two drivers, that a daemon
+    /// does not run): name and value, recorded with the mount.
+    pub stated: Vec<(String, String)>,
 }
 
 /// Stands for the mount point in the arguments of a helper or daemon.
 pub const POINT: &str = "{point}";
 
 impl CommandLine {
+    /// The command with a mount point for [`POINT`].
+    #[must_use]
+    pub fn at(&self, point: &str) -> Self {
+        let args = self.args.iter().map(|arg| if arg == POINT { point.to_string() } else { arg.clone() });
+        Self { program: self.program.clone(), args: args.collect() }
+    }
+
     /// The command as a person would type it.
     #[must_use]
     pub fn shell(&self) -> String {
@@ -43,9 +53,21 @@ impl CommandLine {
 }
 
 impl MountPlan {
-    /// The `mount` command that a person would type for the same mount.
+    /// The `mount` command that a person would type for the same mount; the helper's own, in the
+    /// background, where it has one; and the daemon's after it.
     #[must_use]
     pub fn shell(&self, target: &str) -> String {
+        let mounted = match &self.helper {
+            Some(helper) => format!("{} &", helper.at(target).shell()),
+            None => self.mount_command(target),
+        };
+        match &self.daemon {
+            Some(daemon) => format!("{mounted} && {}", daemon.at(target).shell()),
+            None => mounted,
+        }
+    }
+
+    fn mount_command(&self, target: &str) -> String {
         let mut options: Vec<String> = Vec::new();
         options.extend(self.read_only.then(|| "ro".to_string()));
         options.extend(self.attributes.iter().cloned());
@@ -86,6 +108,19 @@ mod tests {
             plan.shell("/mnt a"),
             "mount -t ext4 -o noatime,data=writeback,discard /dev/loop0 '/mnt a'"
         );
+    }
+
+    #[test]
+    fn a_helper_replaces_the_mount_and_a_daemon_follows_it() {
+        let line = |program: &str| {
+            let args = vec!["-x".into(), "/dev/loop0".into(), POINT.into()];
+            Some(CommandLine { program: program.into(), args })
+        };
+        let mut plan = MountPlan { fstype: "any".into(), source: "/dev/loop0".into(), ..Default::default() };
+        plan.daemon = line("cleaner");
+        assert_eq!(plan.shell("/m"), "mount -t any /dev/loop0 /m && cleaner -x /dev/loop0 /m");
+        plan = MountPlan { helper: line("driver"), ..Default::default() };
+        assert_eq!(plan.shell("/m a"), "driver -x /dev/loop0 '/m a' &");
     }
 
     #[test]

@@ -38,3 +38,12 @@ pub fn made(code: i32) -> ToolVerdict {
         _ => ToolVerdict::unknown(),
     }
 }
+
+/// Tools that make something and exit with whatever number went wrong: 0 or not.
+#[must_use]
+pub fn made_or_not(code: i32) -> ToolVerdict {
+    match code {
+        0 => ToolVerdict::good("made"),
+        _ => ToolVerdict::bad("refused or failed; its messages say why"),
+    }
+}
