@@ -16,6 +16,7 @@ mod loopdev;
 mod mount;
 mod mountinfo;
 mod patience;
+mod reconfigure;
 mod rig;
 mod safety;
 mod settings;

@@ -74,10 +74,11 @@ impl<'rig> TrialStack<'rig> {
         top.or_else(|| self.leaves.first().map(Leaf::device))
     }
 
-    /// Kernel name of the device that the file system goes on, where that is no leaf.
+    /// Kernel names of the devices between the leaves and the file system, from below to above: the last
+    /// one is what the file system sees. Empty where it sees a leaf.
     #[must_use]
-    pub fn top(&self) -> Option<String> {
-        self.layers.last().map(|layer| layer.device().disk())
+    pub fn layers(&self) -> Vec<String> {
+        self.layers.iter().map(|layer| layer.device().disk()).collect()
     }
 
     /// The devices that the next layer is built on: the leaves in slot order, or the one below.

@@ -320,7 +320,7 @@ mod tests {
             assert_eq!(told("size"), [Bytes::mib(4).0, Bytes::mib(4).0, Bytes::mib(8).0]);
             let sizes: Vec<_> = trial.members().iter().map(|member| member.size).collect();
             assert_eq!(sizes, [Bytes::mib(4), Bytes::mib(4), Bytes::mib(8)]);
-            assert_eq!(trial.top(), None);
+            assert!(trial.layers().is_empty());
             inodes.push(trial.leaves.iter().map(file_of).collect::<Vec<_>>());
             for part in ["lower", "upper"] {
                 let last = trial.members().pop().unwrap();
@@ -332,7 +332,7 @@ mod tests {
             }
             assert_eq!(trial.leaves().len(), 3, "what counts stays the leaves");
             assert_eq!(
-                (trial.top(), trial.device().unwrap().size),
+                (trial.layers().pop(), trial.device().unwrap().size),
                 (Some(trial.leaves()[2].clone()), Bytes::mib(8))
             );
             assert!(trial.teardown().is_empty());

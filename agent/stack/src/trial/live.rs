@@ -13,10 +13,11 @@ use super::{TrialStack, disks_of};
 use crate::disk::Disk;
 use crate::failure::Failure;
 use crate::folder;
-use crate::identity::nonce;
+use crate::identity::uuid;
 use crate::layer;
 use crate::leaf::Leaf;
 use crate::mount;
+use crate::reconfigure::reconfigure;
 use crate::settings::{self, Facts};
 use crate::sysfs;
 use crate::tool::ToolOutput;
@@ -125,6 +126,18 @@ impl TrialStack<'_> {
         self.hold_disks()
     }
 
+    /// Gives the mounted file system new options without unmounting it, and sees that the kernel shows
+    /// them as `key=value` afterwards.
+    ///
+    /// # Errors
+    /// If nothing is mounted, or the kernel refuses or ignores them.
+    pub fn reconfigure(&self, params: &[(String, Option<String>)]) -> Result<Facts, Failure> {
+        match &self.mounted {
+            Some(mounted) => reconfigure(mounted, params),
+            None => Err(Failure::failed("nothing is mounted", "put a `mount` phase before")),
+        }
+    }
+
     /// Brings everything of the trial's file system to its device (`syncfs`).
     ///
     /// # Errors
@@ -194,15 +207,4 @@ impl TrialStack<'_> {
         // What the tool did comes first: a disk that cannot be held again may be its doing.
         output.and_then(|output| held.map(|()| output))
     }
-}
-
-/// A random UUID (RFC 9562, version 4).
-fn uuid() -> io::Result<String> {
-    let mut text = format!("{}{}", nonce()?, nonce()?);
-    text.replace_range(12..13, "4");
-    text.replace_range(
-        16..17,
-        ["8", "9", "a", "b"][text[16..17].bytes().next().map_or(0, |b| b as usize % 4)],
-    );
-    Ok([&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-"))
 }
