@@ -11,13 +11,18 @@ mod ext2;
 mod ext3;
 mod ext4;
 mod extra;
+mod f2fs;
 mod filesystem;
 mod geometry;
 mod here;
+mod jfs;
 mod layout;
 mod medium;
+mod nilfs2;
+mod ntfs;
 mod options;
 mod plan;
+mod reiserfs;
 mod rule;
 mod tmpfs;
 mod verdict;
@@ -42,8 +47,19 @@ pub use verdict::ToolVerdict;
 use fsdyno_spec::outcome::Reason;
 
 /// Every file system that fsdyno knows.
-pub static TABLE: &[&FileSystem] =
-    &[&ext2::EXT2, &ext3::EXT3, &ext4::EXT4, &xfs::XFS, &btrfs::BTRFS, &tmpfs::TMPFS];
+pub static TABLE: &[&FileSystem] = &[
+    &ext2::EXT2,
+    &ext3::EXT3,
+    &ext4::EXT4,
+    &xfs::XFS,
+    &btrfs::BTRFS,
+    &jfs::JFS,
+    &reiserfs::REISERFS,
+    &nilfs2::NILFS2,
+    &f2fs::F2FS,
+    &ntfs::NTFS,
+    &tmpfs::TMPFS,
+];
 
 /// The file system of a type.
 ///

@@ -69,6 +69,9 @@ pub enum Rule {
     MountChoice(&'static [Choice]),
     /// An attribute of the mount (`MOUNT_ATTR_*`), shown under the same word.
     Attribute(&'static str),
+    /// A mount option that the file system's own code spells, mostly for a program beside it: told by the
+    /// recorded command line, not by the kernel.
+    MountOwn,
     /// Not a mount option (any more): the stack sets `queue/write_cache`.
     Queue,
     /// More mount parameters and attributes.
@@ -93,6 +96,7 @@ impl Rule {
             | Self::MountSwitch { .. }
             | Self::MountChoice(_)
             | Self::Attribute(_)
+            | Self::MountOwn
             | Self::Queue
             | Self::MountExtra => "mount",
         }
