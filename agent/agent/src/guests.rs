@@ -1,21 +1,28 @@
 //! Trials in guests, as the rig sees them: it makes the images, boots, forwards the trial, relays the
 //! events, and has the last word when the guest has none.
 
-use std::fs;
+mod disks;
+mod kvm;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fsdyno_machine::{Accelerated, Boot, Disk, Guest, Heard, Kernel, Qemu, kvm};
+use fsdyno_machine::{Accelerated, Boot, Disk, Guest, Heard, Kernel, Qemu};
+use fsdyno_probe::counters::Snapshot;
+use fsdyno_probe::doubts::{self, Context};
 use fsdyno_spec::event::{End, Envelope, Event, Heartbeat, TrialStart};
-use fsdyno_spec::machine::{Accelerator, Machine};
-use fsdyno_spec::outcome::{Outcome, Reason};
+use fsdyno_spec::machine::Machine;
+use fsdyno_spec::outcome::{Doubt, Flag, Outcome, Reason};
 use fsdyno_spec::request::{Request, TrialRequest};
-use fsdyno_spec::trial::{Device, FileDevice, Stack};
+use fsdyno_spec::trial::{At, FileDevice};
 use fsdyno_spec::units::Bytes;
 use fsdyno_stack::{Image, Refused, Rig};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+pub use self::kvm::Memory;
+
+use self::disks::{disks, holds, union};
 use crate::facts::{Facts, built};
 use crate::stop::Stop;
 use crate::trial::{Runner, Verdict};
@@ -103,7 +110,12 @@ impl Guests {
         watch: &Watch,
         hello: &mut dyn FnMut(&[u8]),
     ) -> Result<&mut Running, Verdict> {
-        let needed = disks(&request.spec.stack)?;
+        if let Some(phase) = request.spec.phases.iter().find(|phase| phase.at == Some(At::Rig)) {
+            let message = format!("phase {} cannot run on the rig", phase.label().unwrap_or_default());
+            let advice = "leave `at` out: all phases of a trial in a guest run there";
+            return Err(failed(Reason::new(message).advise(advice)));
+        }
+        let needed = disks(&request.spec.stack).map_err(failed)?;
         let fits = |running: &mut Running| {
             running.machine == *machine
                 && running.round == request.round
@@ -135,7 +147,7 @@ impl Guests {
         hello: &mut dyn FnMut(&[u8]),
     ) -> Result<Running, Verdict> {
         let unsupported = |reason| Verdict::new(Outcome::Unsupported, reason);
-        if machine.memory < LEAST_MEMORY || machine.memory.0 % (1 << 20) != 0 {
+        if machine.memory < LEAST_MEMORY || !machine.memory.0.is_multiple_of(1 << 20) {
             let message = format!("a guest cannot have {} of memory", machine.memory);
             let advice = format!("give `machine.memory` at least {LEAST_MEMORY}, in whole MiB");
             return Err(failed(Reason::new(message).advise(advice)));
@@ -241,7 +253,9 @@ impl Runner {
                 facts.insert("fresh".into(), json!(std::mem::replace(&mut running.fresh, false)));
                 self.channel.send(built("machine", facts));
                 let said = running.guest.console_length();
-                let end = self.follow(request, &mut running.guest, begin);
+                let before = Snapshot::take(&[], &[]);
+                let mut end = self.follow(request, &mut running.guest, begin);
+                end.0.flags.extend(self.disturbed(&before, machine));
                 // What was said while it booted belongs to the trial that it was booted for.
                 let console = running.guest.console_since(if end.1 { 0 } else { said });
                 if !console.is_empty() {
@@ -260,6 +274,17 @@ impl Runner {
         }
         end.wall = begin.elapsed().into();
         end
+    }
+
+    /// What disturbed the rig meanwhile, which a guest cannot see.
+    fn disturbed(&self, before: &Snapshot, machine: &Machine) -> impl Iterator<Item = Flag> + use<> {
+        let delta = before.until(&Snapshot::take(&[], &[]));
+        let context = Context { devices: &[], cpus: self.cpus, threads: machine.cpus, kernel_log: true };
+        // The guest's own work is somebody else's in the rig's eyes: of the CPUs only what nobody here had.
+        let of_rig =
+            |flag: &Flag| matches!(flag.doubt, Doubt::StolenTime | Doubt::Throttled | Doubt::MemoryPressure);
+        let named = |flag: Flag| Flag::new(flag.doubt, format!("on the rig: {}", flag.reason));
+        doubts::judge(&delta, &[], &context).into_iter().filter(of_rig).map(named)
     }
 
     /// Forwards a trial and relays what comes, until it ends or the guest does; true if it did.
@@ -362,158 +387,10 @@ fn first_line(guest: &mut Guest, patience: Duration, stop: &Stop) -> Result<(Env
     said(format!("the guest did not come up within {seconds} s: {}", guest.last_words()))
 }
 
-/// Whether KVM boots this kernel here, remembered until the host's next boot.
-pub struct Memory {
-    file: PathBuf,
-    key: String,
-}
-
-impl Memory {
-    /// What is remembered in a rig's state folder.
-    pub fn of(state: &Path, qemu: &Qemu, kernel: &Kernel) -> Self {
-        let boot = fsdyno_probe::host::host().boot;
-        let key = [boot.as_str(), qemu.version.as_str(), kernel.release.as_str()].join("\n");
-        Self { file: state.join("kvm"), key }
-    }
-
-    /// Whether KVM has booted this kernel; false if that was not tried yet.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    pub fn kvm(&self) -> Result<bool, String> {
-        kvm()?;
-        let known = fs::read_to_string(&self.file).unwrap_or_default();
-        match known.strip_prefix(&self.key).map(str::trim) {
-            Some("") => Ok(true),
-            Some(why) => Err(why.to_string()),
-            None => Ok(false),
-        }
-    }
-
-    /// What to try, in order, each with why it is not the processor itself.
-    fn choices(&self, wanted: Accelerator) -> Result<Vec<(Accelerated, Option<String>)>, Reason> {
-        let works = self.kvm();
-        let emulated = |why: String| (Accelerated::Tcg, Some(why));
-        match (wanted, works) {
-            (Accelerator::Tcg, _) => Ok(vec![emulated("the plan asks for it".into())]),
-            (Accelerator::Kvm, Ok(_)) => Ok(vec![(Accelerated::Kvm, None)]),
-            (Accelerator::Kvm, Err(why)) => Err(Reason::new(format!("KVM does not boot guests here: {why}"))
-                .advise("leave `machine.accelerator` out, or give this host a working /dev/kvm")),
-            (Accelerator::Auto, Ok(_)) => {
-                Ok(vec![(Accelerated::Kvm, None), emulated("KVM did not boot this kernel".into())])
-            }
-            (Accelerator::Auto, Err(why)) => Ok(vec![emulated(why)]),
-        }
-    }
-
-    fn remember(&mut self, failed: Option<&Reason>) {
-        let why = failed.map_or(String::new(), |reason| reason.message.replace('\n', " "));
-        // Without it the next agent tries again: late, and harmless.
-        let _ = fs::write(&self.file, format!("{}\n{why}\n", self.key));
-    }
-}
-
-/// The disks that a stack needs, one entry each.
-fn disks(stack: &Stack) -> Result<Vec<FileDevice>, Verdict> {
-    let mut found = Vec::new();
-    if stack.directory.is_some() {
-        return Err(failed(
-            Reason::new("a directory of the rig cannot be measured in a guest").advise("leave `machine` out"),
-        ));
-    }
-    for device in &stack.devices {
-        match device {
-            Device::File(file) => {
-                found.extend((0..file.count).map(|_| FileDevice { count: 1, ..file.clone() }));
-            }
-            Device::Disk(disk) => {
-                let message = format!("{} cannot be used in a guest", disk.path.display());
-                return Err(failed(
-                    Reason::new(message).advise("use a `file` device, or leave `machine` out"),
-                ));
-            }
-        }
-    }
-    if found.len() > 64 {
-        let message = format!("a guest takes 64 disks, not {}", found.len());
-        return Err(failed(Reason::new(message).advise("use fewer devices")));
-    }
-    Ok(found)
-}
-
-/// Whether there is a disk for each that is needed.
-fn holds(has: &[FileDevice], needed: &[FileDevice]) -> bool {
-    needed.iter().all(|one| count(has, one) >= count(needed, one))
-}
-
-/// The disks of both: of equal ones, as many as the one that has more.
-fn union(had: &[FileDevice], needed: &[FileDevice]) -> Vec<FileDevice> {
-    // A guest tells its disks apart by size and block size only.
-    let alike = |a: &FileDevice, b: &FileDevice| {
-        (a.size, a.logical_block_size) == (b.size, b.logical_block_size) && a != b
-    };
-    if had.iter().any(|one| needed.iter().any(|other| alike(one, other))) {
-        return needed.to_vec();
-    }
-    let mut all = had.to_vec();
-    for one in needed {
-        if count(&all, one) < count(needed, one) {
-            all.push(one.clone());
-        }
-    }
-    // Too many for one machine: then only what this trial needs.
-    if all.len() > 64 { needed.to_vec() } else { all }
-}
-
-fn count(of: &[FileDevice], one: &FileDevice) -> usize {
-    of.iter().filter(|other| *other == one).count()
-}
-
 fn failed(reason: Reason) -> Verdict {
     Verdict::new(Outcome::Failed, reason)
 }
 
 fn refusal(refused: Refused) -> Verdict {
     failed(refused.reason)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fsdyno_spec::trial::Backing;
-
-    fn disk(mib: u64) -> FileDevice {
-        FileDevice {
-            size: Bytes::mib(mib),
-            backing: Backing::Sparse,
-            logical_block_size: Bytes(512),
-            folder: None,
-            count: 1,
-        }
-    }
-
-    #[test]
-    fn a_guest_serves_trials_that_need_no_more_disks_than_it_has() {
-        let has = [disk(1), disk(1), disk(2)];
-        assert!(holds(&has, &[disk(1), disk(1)]) && holds(&has, &[disk(2)]) && holds(&has, &[]));
-        assert!(!holds(&has, &[disk(2), disk(2)]) && !holds(&has, &[disk(3)]));
-    }
-
-    #[test]
-    fn the_next_guest_has_the_disks_of_the_last_one_too() {
-        let all = union(&[disk(1), disk(1)], &[disk(1), disk(2)]);
-        assert_eq!(all, [disk(1), disk(1), disk(2)]);
-        assert!(holds(&union(&[disk(1); 4], &[disk(1); 12]), &[disk(1); 12]));
-        let written = FileDevice { backing: Backing::Written, ..disk(1) };
-        assert_eq!(union(&[disk(1)], std::slice::from_ref(&written)), [written]);
-    }
-
-    #[test]
-    fn devices_of_the_rig_do_not_go_into_a_guest() {
-        let stack = Stack { directory: Some("/x".into()), ..Stack::default() };
-        assert!(disks(&stack).is_err());
-        let many = FileDevice { count: 12, ..disk(1) };
-        let stack = Stack { devices: vec![Device::File(many)], ..Stack::default() };
-        assert_eq!(disks(&stack).map_or(0, |disks| disks.len()), 12);
-    }
 }

@@ -29,7 +29,7 @@ pub struct Runner {
     pub(crate) channel: Arc<Channel>,
     pub(crate) stop: Arc<Stop>,
     calibration: Calibration,
-    cpus: u32,
+    pub(crate) cpus: u32,
     kernel_log: Option<KernelLog>,
     place: Place,
 }
