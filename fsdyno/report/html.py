@@ -25,7 +25,7 @@ from fsdyno.report.numbers import (
     times,
     with_unit,
 )
-from fsdyno.report.tables import absent, groups
+from fsdyno.report.tables import absent, groups, head
 
 _HERE = Path(__file__).parent
 _ANSWERED = ("workload", "mkfs", "check")
@@ -90,7 +90,7 @@ def _matrix(report: Report, title: str, columns: list[Column]) -> dict[str, Any]
         for c in columns
     ]
     heads = [
-        {"name": c.point_name or c.phase, "unit": f"{s.unit} {ARROWS[c.direction]}"}
+        {"name": head(c), "unit": f"{s.unit} {ARROWS[c.direction]}"}
         for c, s in zip(columns, scales, strict=True)
     ]
     lines = []
@@ -140,18 +140,18 @@ def _phase(report: Report, name: str) -> dict[str, Any]:
     """A phase's plots and tables."""
     rows = {row.index: row for row in report.rows}
     columns = [c for c in report.columns if c.phase == name]
-    head = [c for c in columns if c.headline] or columns[:1]
-    swept = len(head) > 1
+    first = [c for c in columns if c.headline] or columns[:1]
+    swept = len(first) > 1
     latencies = [one for one in report.latencies if one.phase == name]
     kinds = list(dict.fromkeys((one.point_name, one.op) for one in latencies))
     return {
         "name": name,
-        "kind": head[0].kind,
-        "load": head[0].load,
-        "metric": head[0].metric,
-        "better": {"higher": "more is better", "lower": "less is better", "neither": ""}[head[0].direction],
-        "plot": plots.lines(report, head) if swept else plots.strip(report, head[0]),
-        "tables": [_table(report, c) for c in head],
+        "kind": first[0].kind,
+        "load": first[0].load,
+        "metric": first[0].metric,
+        "better": {"higher": "more is better", "lower": "less is better", "neither": ""}[first[0].direction],
+        "plot": plots.lines(report, first) if swept else plots.strip(report, first[0]),
+        "tables": [_table(report, c) for c in first],
         "latencies": [
             (
                 f"{op} {point}".strip(),
@@ -161,9 +161,9 @@ def _phase(report: Report, name: str) -> dict[str, Any]:
         ],
         "latency_rows": latencies,
         "traces": plots.traces(
-            rows, [t for t in report.traces if t.phase == name], "B/s" if head[0].unit == "B/s" else "1/s"
+            rows, [t for t in report.traces if t.phase == name], "B/s" if first[0].unit == "B/s" else "1/s"
         ),
-        "others": [_table(report, c) for c in columns if not c.headline and c not in head],
+        "others": [_table(report, c) for c in columns if not c.headline and c not in first],
         "share": report.tool_share.get(name),
     }
 

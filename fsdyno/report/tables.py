@@ -21,13 +21,22 @@ def groups(report: Report) -> list[tuple[str, list[Column]]]:
     ]
     for phase in dict.fromkeys(c.phase for c in headlines if c.phase in swept):
         found.append((phase, [c for c in headlines if c.phase == phase]))
-    for metric in dict.fromkeys(c.metric for c in counted):
-        mine = [c for c in counted if c.metric == metric]
-        words = mine[0].words.capitalize()
-        found.append((words, [c for c in mine if c.phase not in swept]))
-        for phase in dict.fromkeys(c.phase for c in mine if c.phase in swept):
-            found.append((f"{words}, {phase}", [c for c in mine if c.phase == phase]))
+    for phase in dict.fromkeys(c.phase for c in counted):
+        mine = [c for c in counted if c.phase == phase]
+        if phase not in swept:
+            found.append((f"{phase}: counts", mine))
+            continue
+        for metric in dict.fromkeys(c.metric for c in mine):
+            here = [c for c in mine if c.metric == metric]
+            found.append((f"{phase}: {here[0].words}", here))
     return [(title, columns) for title, columns in found if columns]
+
+
+def head(column: Column) -> str:
+    """What stands over a column of a table: the point of a sweep, a count, or the phase."""
+    if column.point:
+        return column.point_name
+    return column.words if column.counted else column.phase
 
 
 def absences(report: Report) -> list[str]:

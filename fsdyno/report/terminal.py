@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from functools import partial
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from fsdyno.report.answer import summary
@@ -21,7 +22,7 @@ from fsdyno.report.numbers import (
     three_digits,
     times,
 )
-from fsdyno.report.tables import absences, absent, groups
+from fsdyno.report.tables import absences, absent, groups, head
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,7 +102,9 @@ def _matrix(report: Report, columns: list[Column], with_aligned: bool) -> Table:
     table = _table()
     swept = bool(columns[0].point)
     table.add_column(
-        f"{columns[0].phase}\n" if swept else "\n", no_wrap=True, max_width=_name_width(report) - 1
+        f"{columns[0].phase}\n" if swept and not columns[0].counted else "\n",
+        no_wrap=True,
+        max_width=_name_width(report) - 1,
     )
     if with_aligned:
         table.add_column("aligned\n", min_width=_ALIGNED - 1)
@@ -110,7 +113,7 @@ def _matrix(report: Report, columns: list[Column], with_aligned: bool) -> Table:
         together = columns if swept else [column]  # points of a sweep are compared with one another
         scale = scale_for([entry.median for c in together for _, entry in report.of(c)], column.unit)
         scales.append(scale)
-        title = column.point_name if swept else column.phase
+        title = "\n".join(wrap(head(column), _COLUMN - 1)) if column.counted else head(column)
         table.add_column(
             f"{title}\n[dim]{scale.unit} {ARROWS[column.direction]}[/dim]",
             justify="right",
@@ -177,8 +180,8 @@ def _detail(report: Report, column: Column) -> Table:
     table.title = f"{column.title}: {column.metric} in {scale.unit or '1'}{arrow}"
     table.title_justify = "left"
     table.add_column("")
-    for head in ("n", "median", "95 % interval", "ratio", "95 % interval", "robust"):
-        table.add_column(head, justify="right")
+    for name in ("n", "median", "95 % interval", "ratio", "95 % interval", "robust"):
+        table.add_column(name, justify="right")
     for row, entry in found:
         cells = [_title(row), str(entry.n), scale.text(entry.median), interval(entry.low, entry.high, scale)]
         ratio = entry.ratio

@@ -116,8 +116,84 @@ def test_the_driver_is_that_of_the_last_mount_not_of_the_device() -> None:
     assert derive(events[:1]).driver is None
 
 
+def test_requests_are_reads_and_writes_of_all_members() -> None:
+    leaves = [leaf(reads=3, writes=40), leaf(reads=7, writes=50)]
+    values = phase_values(create(leaves=leaves))
+    assert values["requests"] == 100
+    assert values["requests_per_operation"] == 0.1  # 1000 files; directories and fsyncs are not the work
+
+
+def test_what_members_move_is_held_against_what_the_workload_wrote() -> None:
+    """4 members, 3 of them data: whole stripes are written with a quarter of parity and nothing is read."""
+    size = 96 << 20
+    work = workload("stream", {"write": (512, size)}, 1.0, 0.1, 1)
+    whole = [leaf(writes=100, write_bytes=size // 3) for _ in range(4)]
+    values = phase_values(phase_end(0, "write", "workload", 1.1, workload=work, leaves=whole))
+    assert values["member_written_per_written"] == pytest.approx(4 / 3)
+    assert values["member_read_per_written"] == 0
+    off = [leaf(writes=100, write_bytes=size * 5 // 12, read_bytes=size // 12) for _ in range(4)]
+    values = phase_values(phase_end(0, "write", "workload", 1.1, workload=work, leaves=off))
+    assert values["member_written_per_written"] == pytest.approx(5 / 3)
+    assert values["member_read_per_written"] == pytest.approx(1 / 3)
+
+
+def test_files_that_are_created_are_written() -> None:
+    values = phase_values(create(leaves=[leaf(write_bytes=2 * 4096000, read_bytes=4096)]))
+    assert values["member_written_per_written"] == 2
+    assert values["member_read_per_written"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("operations", "absent"),
+    [
+        ({"read": (10, 40960)}, {"member_read_per_written", "member_written_per_written"}),
+        ({"delete": (10, 0)}, {"member_read_per_written", "member_written_per_written"}),
+        ({"read": (5, 20480), "write": (5, 20480)}, {"member_read_per_written"}),
+        ({"mkdir": (5, 0)}, {"requests_per_operation", "member_read_per_written"}),
+    ],
+)
+def test_a_ratio_needs_what_it_is_held_against(
+    operations: dict[str, tuple[int, int]], absent: set[str]
+) -> None:
+    """What a mix reads by itself is no cost of writing."""
+    work = workload("random", operations, 1.0, 0.0, 1)
+    values = phase_values(phase_end(0, "w", "workload", 1.0, workload=work, leaves=[leaf(reads=1)]))
+    assert absent.isdisjoint(values)
+
+
+def test_flushes_of_all_members_are_held_against_fsyncs() -> None:
+    values = phase_values(create(leaves=[leaf(flushes=7), leaf(flushes=14)]))  # 7 fsyncs
+    assert values["flushes_per_fsync"] == 3
+    event = create()
+    event["workload"]["operations"] = event["workload"]["operations"][:2]
+    assert "flushes_per_fsync" not in phase_values(event)
+
+
+def test_without_leaves_nothing_is_held_against_anything() -> None:
+    assert not {name for name in phase_values(create(leaves=[])) if "_per_" in name and "second" not in name}
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpus", "share"),
+    [(2, 2, 0.5), (1, 2, 1.0), (8, 2, 0.5), (2, 64, 0.5), (2, 1, 1.0)],
+)
+def test_the_busy_share_is_of_what_the_phase_could_use(threads: int, cpus: int, share: float) -> None:
+    """One thread that computes all the time keeps one CPU busy, however many stand idle beside it."""
+    event = create()
+    event["workload"]["threads"] = threads
+    event["host"]["busy"] = event["wall"]
+    assert phase_values(event, cpus)["busy_share"] == share
+
+
+def test_a_tool_is_one_thread_and_unknown_cpus_give_no_share() -> None:
+    event = phase_end(0, "mkfs", "mkfs", 2.0)
+    event["host"]["busy"] = 1.0
+    assert phase_values(event, 4)["busy_share"] == 0.5
+    assert "busy_share" not in phase_values(event)
+
+
 def test_the_agents_table_names_exactly_the_metrics_that_are_derived() -> None:
     event = create(leaves=[leaf(reads=1)])
     event["workload"]["operations"][0]["latency"] = histogram([1000] * 20_000)
     table = {metric["name"] for metric in Rig(privileged=False).describe()["metrics"]}
-    assert table == set(phase_values(event))
+    assert table == set(phase_values(event, cpus=2))

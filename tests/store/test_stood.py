@@ -1,0 +1,172 @@
+"""Where a trial ran and what its mkfs made: from events, in every form that they come in."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsdyno.store import Store, where_hash
+from fsdyno.store.stood import made_hash, stood, where_of
+from tests.report.guests import began, file_system, machine, work
+from tests.store.fixtures import CALIBRATION, phase_end, record, start
+
+WHAT = "c" * 64
+
+
+def made(*facts: dict[str, Any]) -> str | None:
+    return made_hash(WHAT, stood([file_system(**one) for one in facts]).made)
+
+
+def test_a_guest_has_a_kernel_cpus_memory_and_a_boot_of_its_own() -> None:
+    hello = {"event": "hello", "from": "guest", "kernel": "6.1.0-56-amd64", "calibration": CALIBRATION}
+    found = stood([*began(), hello]).where
+    assert found == {
+        "place": "guest",
+        "kernel": "6.1.0-56-amd64",
+        "accelerator": "tcg",
+        "cpus": 2,
+        "memory": 1 << 30,
+        "qemu": "7.2.22",
+        "boot": "b-1",
+        "calibration": CALIBRATION,
+    }
+
+
+def test_the_rigs_own_hello_is_not_the_guests() -> None:
+    assert "calibration" not in stood([{"event": "hello", "from": "rig", "calibration": CALIBRATION}]).where
+
+
+def where(**facts: Any) -> str:
+    return where_hash(where_of({"rig": "bench", "kernel": "6.18"}, stood(began(**facts)).where))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"kernel": "6.6"}, {"accelerator": "kvm"}, {"cpus": 4}, {"memory": 1 << 31}, {"qemu": "9.0"}]
+)
+def test_another_guest_is_another_where(changed: dict[str, Any]) -> None:
+    assert where(**changed) != where()
+
+
+def test_another_boot_of_the_same_guest_is_the_same_where() -> None:
+    assert where(boot="b-2", boot_seconds=99.0, fresh=False) == where()
+
+
+def test_a_native_trial_is_where_its_campaign_is() -> None:
+    rig = {"rig": "bench", "kernel": "6.18"}
+    events = [{"event": "trial_start", "place": "native", "boot": "n-1"}]
+    assert where_of(rig, stood(events).where) == rig
+
+
+@given(st.permutations(["extent", "64bit", "flex_bg", "metadata_csum"]))
+def test_features_are_a_set(features: list[str]) -> None:
+    assert made({"features": features}) == made({"features": ["64bit", "extent", "flex_bg", "metadata_csum"]})
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"features": ["extent"]},
+        {"features": ["extent", "64bit", "casefold"]},
+        {"block_size": 1024},
+        {"version": 4},
+    ],
+)
+def test_what_mkfs_chose_otherwise_is_another_file_system(other: dict[str, Any]) -> None:
+    assert made(other) != made({})
+
+
+def test_what_varies_by_itself_is_not_what_was_made() -> None:
+    assert made({"uuid": "a", "free_blocks": 7, "label": "x"}) == made({"uuid": "b", "free_blocks": 8})
+
+
+def test_every_mkfs_of_a_trial_counts() -> None:
+    assert made({}, {"block_size": 1024}) != made({}) != made({"block_size": 1024}, {})
+
+
+def test_the_configuration_is_part_of_it_and_nothing_made_is_nothing() -> None:
+    found = stood([file_system()]).made
+    assert made_hash("d" * 64, found) != made_hash(WHAT, found)
+    assert made_hash(WHAT, []) is None
+
+
+def part(name: str, **facts: Any) -> dict[str, Any]:
+    return {"event": "built", "part": name, "facts": facts}
+
+
+@pytest.mark.parametrize(
+    ("volume", "system", "aligned"),
+    [
+        (True, True, True),
+        (True, False, False),
+        (False, True, False),
+        (None, True, True),
+        (None, None, None),
+    ],
+)
+def test_a_stack_is_aligned_if_all_that_say_anything_say_so(
+    volume: bool | None, system: bool | None, aligned: bool | None
+) -> None:
+    events = [part("lvm", aligned=volume, alignment="the volume"), part("file_system", aligned=system)]
+    found = stood(events)
+    assert found.aligned is aligned
+    assert found.alignment == ["the volume"]
+
+
+def test_what_a_part_said_last_holds() -> None:
+    events = [
+        part("file_system", aligned=True, alignment="before the array grew"),
+        part("file_system", aligned=False, alignment="after it"),
+    ]
+    assert (stood(events).aligned, stood(events).alignment) == (False, ["after it"])
+
+
+def test_the_store_keeps_it_with_each_trial(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.sqlite", create=True) as store:
+        campaign = start(store, ["a"], where={"rig": "bench", "kernel": "6.18", "cpus": 8})
+        events = [*began(), file_system(aligned=True, alignment="as the array"), work(busy=0.25)]
+        trial = store.trial(record(store, campaign, 0, 1, events))
+        assert trial.emulated and trial.where["kernel"] == "6.1.0-56-amd64"
+        assert trial.where_hash != store.campaign().where_hash
+        assert trial.made == made_hash(store.campaign().cells[0].what, stood(events).made)
+        assert trial.stood["aligned"] is True and trial.stood["alignment"] == ["as the array"]
+        native = [{"event": "trial_start", "place": "native"}, phase_end(0, "mkfs", "mkfs", 1.0)]
+        trial = store.trial(record(store, campaign, 0, 2, native))
+        assert not trial.emulated and trial.where["kernel"] == "6.18" and trial.made is None
+        assert trial.where_hash == store.campaign().where_hash
+
+
+def test_busy_shares_are_of_the_machine_that_ran_the_trial(tmp_path: Path) -> None:
+    """`work` is done by two threads: a guest of one CPU has half as much to be busy with."""
+    with Store.open(tmp_path / "s.sqlite", create=True) as store:
+        campaign = start(store, ["a"], where={"kernel": "6.18", "cpus": 64})
+        shares = {}
+        for cpus in (1, 2, 64):
+            events = [*began(cpus=cpus), work(busy=0.25)]
+            trial = record(store, campaign, 0, cpus, events)
+            shares[cpus] = {m: v for _, _, m, v in store.trial_samples(trial)}["busy_share"]
+        assert shares == pytest.approx({1: 0.5, 2: 0.25, 64: 0.25})
+
+
+def test_deriving_again_changes_nothing(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.sqlite", create=True) as store:
+        campaign = start(store, ["a"])
+        for rnd in range(3):
+            rng = random.Random(rnd)
+            events = [*began(boot=f"b-{rnd}"), file_system(aligned=rnd % 2 == 0), work(rng.random())]
+            record(store, campaign, 0, rnd, events)
+        before = store.trials(campaign), [store.trial_samples(t.id) for t in store.trials(campaign)]
+        assert store.rebuild()["trials"] == 3
+        assert (store.trials(campaign), [store.trial_samples(t.id) for t in store.trials(campaign)]) == before
+
+
+def test_a_trial_that_was_lost_before_anything_stood_is_recorded(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.sqlite", create=True) as store:
+        campaign = start(store, ["a"])
+        for events in ([], began()[:1], [machine()]):
+            found = store.trial(record(store, campaign, 0, 1, events, outcome="lost"))
+            assert found.made is None and found.stood["aligned"] is None
