@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from fsdyno import __version__, interrupt, printing
+from fsdyno import __version__, cli_guest, interrupt, printing
+from fsdyno.cli_guest import cache_option
 from fsdyno.errors import Exit, UserError
 from fsdyno.printing import echo
 
@@ -77,6 +78,7 @@ def cli() -> None:
 @cli.command()
 @click.argument("plan", type=click.Path(path_type=Path))
 @run_options
+@cache_option
 @click.option(
     "--destroy", multiple=True, metavar="DEVICE", help="A real device of the plan that may be overwritten."
 )
@@ -180,10 +182,11 @@ def show(store: Path, trial: str, form: str | None, output: bool) -> None:
 
 @cli.command()
 @folder_options
+@cache_option
 @click.option("--json", "as_json", is_flag=True, help="The survey as it came from the agent.")
-def env(state: Path | None, work: Path | None, as_json: bool) -> None:
+def env(state: Path | None, work: Path | None, cache: Path | None, as_json: bool) -> None:
     """Tell what this machine can measure, and for each no the reason."""
-    survey = _rig(state, work).survey()
+    survey = _rig(state, work, cache=cache).survey()
     if as_json:
         _print_json(survey)
         return
@@ -214,6 +217,9 @@ def clean(state: Path | None, work: Path | None, as_json: bool) -> None:
             code=Exit.TEARDOWN,
             advice="see who uses it (fuser, lsof), then run `fsdyno clean` again; a reboot undoes it",
         )
+
+
+cli.add_command(cli_guest.guest)
 
 
 @cli.group(name="store")
@@ -256,6 +262,7 @@ def _campaign(
     store: Path,
     quiet: bool,
     resume: str | None,
+    cache: Path | None = None,
     **options: Any,
 ) -> None:
     """Runs a plan, prints the answer, and ends with the campaign's exit code."""
@@ -274,7 +281,7 @@ def _campaign(
         )
     _assert_planned(plan, options["destroy"])
     screen = choose(printing.console(stderr=True), quiet=quiet)
-    rig = _rig(state, work, privileged=not all(in_directory(cell) for cell in plan.cells))
+    rig = _rig(state, work, cache=cache, privileged=not all(in_directory(cell) for cell in plan.cells))
     describe = rig.describe()
     with ExitStack() as held:
         outcome = run_campaign(
@@ -335,10 +342,10 @@ def _waist() -> tuple[dict[str, Any], dict[str, Any]]:
     return rig.schema()["trial"], rig.describe()
 
 
-def _rig(state: Path | None, work: Path | None, *, privileged: bool = True) -> Rig:
+def _rig(state: Path | None, work: Path | None, *, cache: Path | None = None, privileged: bool = True) -> Rig:
     from fsdyno.rig import Rig
 
-    return Rig(state=state, work=work, privileged=privileged)
+    return Rig(state=state, work=work, cache=cache, privileged=privileged)
 
 
 def _open(path: Path) -> Store:

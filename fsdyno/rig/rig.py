@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fsdyno.errors import Exit, UserError
+from fsdyno.guest import cache_folder
 from fsdyno.rig.binary import find_agent
 from fsdyno.rig.protocol import PROTOCOL
 from fsdyno.rig.session import Limits, RunSession
@@ -27,8 +28,9 @@ class Rig:
     """The agent on this host.
 
     `command` starts it (default: the binary of `find_agent`); `state` and `work` are its folders
-    (default: FSDYNO_STATE and FSDYNO_WORK, else the agent's own choice). With `privileged`, a user
-    who is not root reaches it through `sudo -n` where sudo asks no password.
+    (default: FSDYNO_STATE and FSDYNO_WORK, else the agent's own choice), `cache` that of kernels for
+    guests (default: FSDYNO_CACHE, else the user's own, also where sudo makes the agent root's). With
+    `privileged`, a user who is not root reaches it through `sudo -n` where sudo asks no password.
     """
 
     def __init__(
@@ -37,19 +39,21 @@ class Rig:
         *,
         state: Path | str | None = None,
         work: Path | str | None = None,
+        cache: Path | str | None = None,
         privileged: bool = True,
         limits: Limits | None = None,
     ) -> None:
         self._command = list(command) if command else [str(find_agent())]
+        self._sudo = ["sudo", "-n", "--"] if privileged and _sudo_works() else []
         self._folders: list[str] = []
         # As flags, since sudo does not pass variables on.
         for flag, value in (
             ("--state", state or os.environ.get("FSDYNO_STATE")),
             ("--work", work or os.environ.get("FSDYNO_WORK")),
+            ("--cache", cache or os.environ.get("FSDYNO_CACHE") or (self._sudo and cache_folder())),
         ):
             if value:
                 self._folders += [flag, str(Path(value).absolute())]
-        self._sudo = ["sudo", "-n", "--"] if privileged and _sudo_works() else []
         self._limits = limits or Limits()
         self._schemas: dict[str, Any] = {}
 

@@ -30,6 +30,7 @@ def main() -> int:
     parser.add_argument("--agent", help="the real agent, for schema and describe")
     parser.add_argument("--state")
     parser.add_argument("--work")
+    parser.add_argument("--cache")
     parser.add_argument("verb", choices=["schema", "describe", "survey", "run", "clean"])
     parser.add_argument("--destroy", action="append")
     asked = parser.parse_args()
