@@ -13,12 +13,14 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, open, unlinkat};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use crate::array;
 use crate::backing::wipe_signatures;
 use crate::disk;
 use crate::folder;
 use crate::identity::{Identity, MountId, boot_id, process_group, process_start};
 use crate::ledger::{self, Entry};
 use crate::loopdev;
+use crate::lvm;
 use crate::mountinfo;
 use crate::patience;
 use crate::rig::ledgers;
@@ -144,6 +146,8 @@ fn undo(state: &Path, entry: &Entry, same_boot: bool) -> Fate {
         Entry::Superblock { disk, size, serial, uuid } => {
             undo_superblock(state, disk, *size, serial.as_ref(), uuid)
         }
+        Entry::Array { uuid } => undo_layer(array::undo(uuid)),
+        Entry::VolumeGroup { name } => undo_layer(lvm::undo(name)),
         Entry::NotOurLoopNumber { .. } => Fate::Gone,
         _ if !same_boot => Fate::Gone,
         Entry::Mount { point, id } => undo_mount(point, id),
@@ -164,6 +168,15 @@ fn undo(state: &Path, entry: &Entry, same_boot: bool) -> Fate {
                 }
             }
         }
+    }
+}
+
+/// What undoing an array or a volume group came to.
+fn undo_layer(done: Result<Option<String>, String>) -> Fate {
+    match done {
+        Ok(Some(what)) => Fate::Undone(what),
+        Ok(None) => Fate::Gone,
+        Err(why) => Fate::Failed(why),
     }
 }
 

@@ -65,6 +65,13 @@ impl Failure {
         Self::new(Outcome::Failed, message, advice)
     }
 
+    /// A failure to undo what an earlier failure left, which is told first.
+    #[must_use]
+    pub fn after(mut self, first: &Self) -> Self {
+        self.reason.message = format!("{}; and then: {}", first.reason.message, self.reason.message);
+        self
+    }
+
     /// An I/O error on a path; the advice follows from its kind.
     pub fn io(doing: &str, path: &Path, error: &io::Error) -> Self {
         Self::failed(format!("{doing} {}: {error}", path.display()), advice_for(error))

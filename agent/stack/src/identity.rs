@@ -144,6 +144,20 @@ pub fn nonce() -> io::Result<String> {
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
+/// A random UUID (RFC 9562, version 4).
+///
+/// # Errors
+/// Of `getrandom(2)`.
+pub fn uuid() -> io::Result<String> {
+    let mut text = format!("{}{}", nonce()?, nonce()?);
+    text.replace_range(12..13, "4");
+    text.replace_range(
+        16..17,
+        ["8", "9", "a", "b"][text[16..17].bytes().next().map_or(0, |b| b as usize % 4)],
+    );
+    Ok([&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

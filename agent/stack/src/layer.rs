@@ -65,6 +65,32 @@ impl Context<'_> {
     }
 }
 
+/// What only layers need.
+impl Context<'_> {
+    /// Records what is about to be made.
+    ///
+    /// # Errors
+    /// If it cannot be recorded: then it must not be made.
+    pub(crate) fn record(&mut self, entry: &Entry) -> Result<(), Failure> {
+        self.ledger.record(entry).map_err(|error| {
+            let message = format!("cannot record what is about to be made: {error}");
+            Failure::failed(message, "make room for the ledger, or choose another folder with --state")
+        })
+    }
+
+    /// The same with another stop flag: undoing goes on when somebody asked to stop.
+    pub(crate) fn unstopped<'b>(&'b mut self, stop: &'b AtomicBool) -> Context<'b> {
+        Context {
+            ledger: self.ledger,
+            folder: self.folder,
+            nonce: self.nonce,
+            stop,
+            progress: self.progress,
+            disks: self.disks.iter_mut().map(|disk| &mut **disk).collect(),
+        }
+    }
+}
+
 /// Runs a tool that the ledger knows, so that a killed agent's tools are found.
 pub fn run(
     ledger: &mut Ledger,

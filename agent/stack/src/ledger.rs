@@ -114,6 +114,16 @@ pub enum Entry {
         /// Bytes that this trial has put or is about to put: it is put back only from one of them.
         ours: Vec<u64>,
     },
+    /// An md array. Lives on media too: another boot may have assembled it again.
+    Array {
+        /// Its UUID, with hyphens.
+        uuid: String,
+    },
+    /// A volume group. Lives on media too.
+    VolumeGroup {
+        /// Its name, which holds a nonce.
+        name: String,
+    },
     /// A file system of ours on a real disk. Lives on media.
     Superblock {
         /// Link below `/dev/disk/by-id`.

@@ -2,6 +2,7 @@
 //! undoes all of it. The only code of fsdyno that creates and destroys things; everything that is
 //! privileged happens here, and nothing here has an opinion on results.
 
+mod array;
 mod backing;
 mod clean;
 mod dirty;
@@ -13,6 +14,7 @@ mod layer;
 mod leaf;
 pub mod ledger;
 mod loopdev;
+mod lvm;
 mod mount;
 mod mountinfo;
 mod patience;
@@ -27,7 +29,7 @@ mod trial;
 pub use clean::clean;
 pub use failure::{Failure, Refused};
 pub use layer::Change;
-pub use rig::{Image, Rig, RigOptions};
+pub use rig::{Image, LoadModule, Rig, RigOptions};
 pub use settings::Facts;
 pub use sysfs::BlockDevice;
 pub use tool::{ToolOutput, find_program};

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use fsdyno_filesystems::Geometry;
 use fsdyno_spec::event::{Built, Refusal};
 use fsdyno_spec::outcome::Outcome;
 use fsdyno_spec::trial::{Device, FileDevice};
@@ -10,6 +11,7 @@ use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use super::TrialStack;
+use crate::array::{self, MdArray};
 use crate::backing::wipe_signatures;
 use crate::disk::{self, Disk, open_exclusive};
 use crate::failure::{Failure, Refused};
@@ -18,6 +20,7 @@ use crate::identity::nonce;
 use crate::layer::{Context, Layer};
 use crate::leaf::looped::Looped;
 use crate::leaf::{Leaf, attached, slots};
+use crate::lvm::{self, Group};
 use crate::settings::{self, Facts, LAYER_NEEDS};
 use crate::sysfs::{self, BlockDevice};
 use crate::trial::disks_of;
@@ -188,15 +191,44 @@ impl TrialStack<'_> {
     ) -> Result<Vec<Built>, Refused> {
         let mut built = Vec::new();
         if let Some(spec) = self.spec.array.clone() {
-            built.push(self.build_layer(progress, |_, _| Err(not_here("array", &spec)))?);
+            self.load(&array::modules(&spec))?;
+            built.push(self.build_layer(progress, |context, below| MdArray::build(context, &spec, below))?);
         }
         if let Some(spec) = self.spec.lvm.clone() {
-            built.push(self.build_layer(progress, |_, _| Err(not_here("lvm", &spec)))?);
+            self.load(&lvm::MODULES)?;
+            let declared = self.declared_stripe()?;
+            let build = |context: &mut Context<'_>, below: &[BlockDevice]| {
+                Group::build(context, &spec, below, declared)
+            };
+            built.push(self.build_layer(progress, build)?);
         }
         if let Some(layer) = self.layers.last() {
             check_size(layer.device().size, minimum)?;
         }
         Ok(built)
+    }
+
+    /// Loads modules, where that is this agent's business.
+    fn load(&self, modules: &[&str]) -> Result<(), Refused> {
+        let Some(load) = self.rig.options.modules else { return Ok(()) };
+        modules.iter().try_for_each(|name| {
+            load(name).map_err(|why| {
+                let message = format!("the module {name} cannot be loaded: {why}");
+                Failure::new(Outcome::Unsupported, message, "use a kernel that has it").into()
+            })
+        })
+    }
+
+    /// Stripe of a hardware array, where the plan declares one.
+    fn declared_stripe(&self) -> Result<Option<Bytes>, Refused> {
+        let Some(spec) = &self.spec.geometry else { return Ok(None) };
+        let geometry = Geometry::of(spec.level, spec.members, Some(spec.chunk), spec.layout.as_deref());
+        let geometry = geometry.map_err(|reason| Refused {
+            refusal: Refusal::BadRequest,
+            outcome: Outcome::Failed,
+            reason,
+        })?;
+        Ok(geometry.map(|geometry| geometry.stripe()))
     }
 
     /// Makes one layer by `make`, which is told the devices below and undoes what it made if it fails.
@@ -231,11 +263,6 @@ impl TrialStack<'_> {
         let facts = self.layers.last().map(|layer| layer.facts()).unwrap_or_default();
         Ok(Built { part, facts })
     }
-}
-
-fn not_here(what: &str, _spec: &impl std::fmt::Debug) -> Failure {
-    let message = format!("this agent cannot build `stack.{what}` yet");
-    Failure::new(Outcome::Unsupported, message, "use one device, or an agent that can")
 }
 
 fn over() -> Refused {

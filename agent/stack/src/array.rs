@@ -1,0 +1,536 @@
+//! An md array over the leaves: made with everything stated, known by a UUID of our own, read back from
+//! sysfs, changed by phases, and stopped with its members' superblocks wiped.
+
+mod plan;
+mod state;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fsdyno_filesystems::{CommandLine, Geometry};
+use fsdyno_spec::array::{Array, Bitmap, Level, ResyncPolicy};
+use fsdyno_spec::outcome::Outcome;
+use serde_json::json;
+
+use crate::array::plan::Plan;
+use crate::array::state::State;
+use crate::failure::Failure;
+use crate::identity::uuid;
+use crate::layer::{Change, Context, Layer};
+use crate::ledger::Entry;
+use crate::patience;
+use crate::settings::Facts;
+use crate::sysfs::{self, BlockDevice};
+use crate::tool::{self, ToolOutput};
+
+/// Modules of a level; the kernel asks for them itself where it can.
+#[must_use]
+pub fn modules(spec: &Array) -> [&'static str; 2] {
+    let level = match spec.level {
+        Level::Raid0 => "raid0",
+        Level::Raid1 => "raid1",
+        Level::Raid5 | Level::Raid6 => "raid456",
+        Level::Raid10 => "raid10",
+    };
+    ["md_mod", level]
+}
+
+/// Numbers that arrays of ours get: the kernel and other tools count down from 127, mdadm ends at 511.
+const NUMBERS: std::ops::RangeInclusive<u32> = 256..=511;
+
+/// How long the kernel may take to do what it does at once: make a node, let a member go, begin.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Between two looks at an array that rebuilds.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Speed that a rebuild is allowed while it is waited for, KiB/s a member: more than any disk has, so
+/// that the disks and not the kernel's politeness decide.
+const SPEED: &str = "10000000";
+
+/// An array that stands.
+#[derive(Debug)]
+pub struct MdArray {
+    device: BlockDevice,
+    state: State,
+    uuid: String,
+    plan: Plan,
+    /// All leaves in slot order, spares too.
+    leaves: Vec<BlockDevice>,
+    /// What was run to make it, and what it took.
+    made: Facts,
+}
+
+impl MdArray {
+    /// Makes an array over `leaves`, and waits for parity and copies where the plan says so.
+    ///
+    /// # Errors
+    /// What cannot be, what mdadm or the kernel said, or what became different from what was asked;
+    /// nothing of it stands then.
+    pub fn build(
+        context: &mut Context<'_>,
+        spec: &Array,
+        leaves: &[BlockDevice],
+    ) -> Result<Box<dyn Layer>, Failure> {
+        let plan = Plan::of(spec, leaves.len()).map_err(said)?;
+        let fail = |error| Failure::failed(format!("cannot name an array: {error}"), "see the kernel log");
+        let uuid = uuid().map_err(fail)?;
+        let name = free_name().map_err(fail)?;
+        let path = PathBuf::from("/dev").join(&name);
+        let mut array = Self {
+            device: BlockDevice { path, kernel_name: name.clone(), ..leaves[0].clone() },
+            state: State { name },
+            uuid,
+            plan,
+            leaves: leaves.to_vec(),
+            made: Facts::new(),
+        };
+        // Spares too: a later phase takes them in.
+        for leaf in leaves {
+            context.own(leaf, &array.uuid)?;
+        }
+        context.record(&Entry::Array { uuid: array.uuid.clone() })?;
+        match array.make(context) {
+            Ok(()) => Ok(Box::new(array)),
+            Err(failure) => {
+                // Also when somebody asked to stop: what was made is undone.
+                let going = AtomicBool::new(false);
+                let undone = array.take_down(&mut context.unstopped(&going));
+                Err(match undone {
+                    Ok(()) => failure,
+                    Err(undoing) => undoing.after(&failure),
+                })
+            }
+        }
+    }
+
+    fn make(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
+        let begin = Instant::now();
+        let devices: Vec<String> = self.leaves.iter().map(path).collect();
+        let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+        let name = format!("fsdyno-{}", context.nonce);
+        let command = self.plan.create(&self.node(), &name, &self.uuid, &devices);
+        let made = mdadm(context, &command)?;
+        self.made.insert("command".into(), json!(made.argv.join(" ")));
+        self.look()?;
+        if self.state.uuid().as_ref() != Some(&self.uuid) {
+            return Err(Failure::failed(
+                format!("{} is another array than the one asked for", self.node()),
+                "somebody took its number in this moment: try again",
+            ));
+        }
+        self.verify()?;
+        self.made.insert("create_seconds".into(), json!(begin.elapsed().as_secs_f64()));
+        if self.plan.resync == ResyncPolicy::Wait {
+            let took = self.wait(context, "building the array's parity or copies")?;
+            self.made.insert("resync_seconds".into(), json!(took.as_secs_f64()));
+        }
+        match self.state.at_work() {
+            None => Ok(()),
+            Some(action) => Err(Failure::failed(
+                format!("the new array is at work ({action}) in spite of `assume_clean`"),
+                "use `resync = \"wait\"`",
+            )),
+        }
+    }
+
+    fn node(&self) -> String {
+        path(&self.device)
+    }
+
+    /// Looks at the device again: its size changes.
+    fn look(&mut self) -> Result<(), Failure> {
+        let path = self.device.path.clone();
+        let mut found = BlockDevice::open(&path);
+        patience::until(SOON, || {
+            found = BlockDevice::open(&path);
+            found.as_ref().is_ok_and(|device| device.size.0 > 0)
+        });
+        let found = found.map_err(|error| Failure::io("cannot open", &path, &error))?;
+        self.device = BlockDevice { ours: true, ..found };
+        Ok(())
+    }
+
+    /// Sees that the kernel made what was asked for.
+    fn verify(&self) -> Result<(), Failure> {
+        let bitmap = match self.plan.bitmap {
+            Bitmap::None => "none".to_string(),
+            Bitmap::Internal => "on the members".to_string(),
+        };
+        let found_bitmap = match self.state.text("bitmap/location") {
+            Ok(place) if place.starts_with(['+', '-']) => "on the members".to_string(),
+            Ok(other) => other,
+            // Level 0 has none.
+            Err(_) => "none".to_string(),
+        };
+        let number = |n: Option<u64>| n.map_or("nothing".to_string(), |n| n.to_string());
+        let plan = &self.plan;
+        let mut asked = vec![
+            ("level", format!("raid{}", plan.level.number()), self.state.text("level").unwrap_or_default()),
+            ("members", plan.members.to_string(), number(self.state.number("raid_disks"))),
+            ("bitmap", bitmap, found_bitmap),
+        ];
+        if let Some(chunk) = plan.chunk {
+            asked.push(("chunk", chunk.0.to_string(), number(self.state.number("chunk_size"))));
+        }
+        if let Some(layout) = plan.kernel_layout() {
+            asked.push(("layout", layout.to_string(), number(self.state.number("layout"))));
+        }
+        if let (Some(geometry), Some(found)) = (plan.geometry, self.announced()) {
+            asked.push(("chunk announced", geometry.chunk.0.to_string(), found.chunk.0.to_string()));
+            asked.push((
+                "data disks announced",
+                geometry.data_disks.to_string(),
+                found.data_disks.to_string(),
+            ));
+        }
+        match asked.into_iter().find(|(_, asked, found)| asked != found) {
+            None => Ok(()),
+            Some((what, asked, found)) => Err(Failure::failed(
+                format!("the array's {what} was to be {asked}, but the kernel says {found}"),
+                "look into the kernel log; another version of mdadm or of the kernel may differ",
+            )),
+        }
+    }
+
+    /// The geometry that the kernel announces above; none where the members' own announcements mix in.
+    fn announced(&self) -> Option<Geometry> {
+        let queue = |name: &str, attribute: &str| sysfs::number(&sysfs::queue(name).join(attribute)).ok();
+        let plain = |leaf: &BlockDevice| queue(&leaf.kernel_name, "optimal_io_size").unwrap_or(0) == 0;
+        let chunk = queue(&self.state.name, "minimum_io_size").filter(|chunk| *chunk > 0)?;
+        let stripe = queue(&self.state.name, "optimal_io_size")?;
+        self.leaves.iter().all(plain).then_some(Geometry {
+            chunk: fsdyno_spec::units::Bytes(chunk),
+            data_disks: u32::try_from(stripe / chunk).ok()?,
+        })
+    }
+
+    /// Waits until the array does nothing by itself, as fast as its members allow.
+    fn wait(&self, context: &mut Context<'_>, doing: &str) -> Result<Duration, Failure> {
+        let begin = Instant::now();
+        let speed = |min: &str, max: &str| {
+            let _ = self.state.put("sync_speed_max", max);
+            let _ = self.state.put("sync_speed_min", min);
+        };
+        speed(SPEED, SPEED);
+        let result = self.wait_for_rest(context, doing);
+        speed("system", "system");
+        result.map(|()| begin.elapsed())
+    }
+
+    fn wait_for_rest(&self, context: &mut Context<'_>, doing: &str) -> Result<(), Failure> {
+        let (mut quiet, mut since) = (0, Instant::now());
+        while self.state.runs() {
+            match self.state.at_work() {
+                // Between one action and the next the array is idle for an instant.
+                None if quiet == 2 => return Ok(()),
+                None => quiet += 1,
+                Some(action) => {
+                    quiet = 0;
+                    if action != "about to rebuild" {
+                        since = Instant::now();
+                        (context.progress)(doing, self.state.done().unwrap_or(0.0));
+                    } else if since.elapsed() > SOON {
+                        return Err(Failure::failed(
+                            format!("{} should rebuild, but does not begin", self.node()),
+                            "look into the kernel log: a member may have failed",
+                        ));
+                    }
+                }
+            }
+            if context.stop.load(Ordering::Relaxed) {
+                return Err(Failure::new(
+                    Outcome::Cancelled,
+                    format!("{doing} was ended on request"),
+                    "give it more time, or smaller devices",
+                ));
+            }
+            thread::sleep(LOOK);
+        }
+        Err(Failure::failed(format!("{} does not run any more", self.node()), "look into the kernel log"))
+    }
+
+    /// The leaf of a slot, if there is one.
+    fn leaf(&self, slot: u32) -> Result<&BlockDevice, Failure> {
+        self.leaves.get(slot as usize).ok_or_else(|| {
+            let message = format!("there is no slot {slot}: `stack.devices` has {}", self.leaves.len());
+            Failure::failed(message, "slots count from 0")
+        })
+    }
+
+    /// Whether a leaf is in the array, as member or as spare.
+    fn has(&self, leaf: &BlockDevice) -> bool {
+        self.state.members().iter().any(|member| member.name == leaf.kernel_name)
+    }
+
+    fn fail(&mut self, context: &mut Context<'_>, slots: &[u32]) -> Result<Facts, Failure> {
+        if slots.is_empty() {
+            return Err(Failure::failed("no members are named", "give `fail.members` one slot at least"));
+        }
+        let mut working = self.state.working();
+        let members = self.state.members();
+        let mut devices = Vec::new();
+        for slot in slots {
+            let leaf = self.leaf(*slot)?;
+            let member = members.iter().find(|m| m.name == leaf.kernel_name && !m.is("faulty"));
+            let member = member.filter(|_| !devices.contains(&path(leaf))).ok_or_else(|| {
+                let message = format!("the device of slot {slot} is not in the array");
+                Failure::failed(message, "name each slot once, and only such as are in")
+            })?;
+            if let Some(works) = member.slot.and_then(|slot| working.get_mut(slot as usize)) {
+                *works = false;
+            }
+            devices.push(path(leaf));
+        }
+        self.plan.survives(&working).map_err(said)?;
+        let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+        mdadm(context, &plan::manage(&self.node(), "--fail", &devices))?;
+        // The kernel ends what is in flight before it lets a member go.
+        let names: Vec<_> = devices.iter().map(|d| d.trim_start_matches("/dev/").to_string()).collect();
+        let gone = || {
+            let members = self.state.members();
+            members.iter().filter(|m| names.contains(&m.name)).all(|m| m.slot.is_none())
+        };
+        patience::until(SOON, gone);
+        mdadm(context, &plan::manage(&self.node(), "--remove", &devices))?;
+        let mut facts = self.state.facts();
+        facts.insert("failed".into(), json!(slots));
+        Ok(facts)
+    }
+
+    fn add(&mut self, context: &mut Context<'_>, slots: &[u32], wait: bool) -> Result<Facts, Failure> {
+        if slots.is_empty() {
+            return Err(Failure::failed("no members are named", "give `add.members` one slot at least"));
+        }
+        let mut how = serde_json::Map::new();
+        for slot in slots {
+            let leaf = self.leaf(*slot)?.clone();
+            if self.has(&leaf) {
+                let message = format!("the device of slot {slot} is in the array already");
+                return Err(Failure::failed(message, "take it out by a `fail` phase before"));
+            }
+            let (device, node) = (path(&leaf), self.node());
+            // With a bitmap the array knows what a former member has missed, and rebuilds only that.
+            let known = state::member_of(&leaf.path).as_ref() == Some(&self.uuid);
+            let back = known
+                && self.plan.bitmap == Bitmap::Internal
+                && context.tool(&plan::manage(&node, "--re-add", &[&device]), None)?.exit == Some(0);
+            if !back {
+                if known {
+                    mdadm(context, &plan::zero(&[&device]))?;
+                }
+                mdadm(context, &plan::manage(&node, "--add", &[&device]))?;
+            }
+            how.insert(slot.to_string(), json!(if back { "re-add" } else { "add" }));
+        }
+        let mut more = Facts::from([("added".to_string(), how.into())]);
+        if wait {
+            let took = self.wait(context, "rebuilding the array")?;
+            more.insert("resync_seconds".into(), json!(took.as_secs_f64()));
+        }
+        let mut facts = self.state.facts();
+        facts.extend(more);
+        Ok(facts)
+    }
+
+    fn resync(&self, context: &mut Context<'_>) -> Result<Facts, Failure> {
+        let took = self.wait(context, "waiting for the array")?;
+        let mut facts = self.state.facts();
+        facts.insert("resync_seconds".into(), json!(took.as_secs_f64()));
+        Ok(facts)
+    }
+
+    fn grow(&mut self, context: &mut Context<'_>, members: u32) -> Result<Facts, Failure> {
+        let plan = self.growable(members)?;
+        if let Some(action) = self.state.at_work() {
+            let message = format!("the array is at work ({action}): it cannot reshape now");
+            return Err(Failure::failed(message, "put a `resync` phase before"));
+        }
+        if self.state.working().contains(&false) {
+            return Err(Failure::failed(
+                "the array is degraded: growing it would risk its data",
+                "put the members back by an `add` phase before",
+            ));
+        }
+        let spare = |leaf: &&BlockDevice| {
+            self.state.members().iter().any(|m| m.name == leaf.kernel_name && m.slot.is_none())
+        };
+        let present = self.plan.members as usize + self.leaves.iter().filter(spare).count();
+        let lacking = (members as usize).saturating_sub(present);
+        let free: Vec<String> = self.leaves.iter().filter(|l| !self.has(l)).map(path).collect();
+        let Some(new) = free.get(..lacking) else {
+            let message = format!("{members} members need {lacking} more devices, {} are there", free.len());
+            return Err(Failure::failed(message, "give the array more `spares`"));
+        };
+        let before = self.device.size;
+        for device in new {
+            mdadm(context, &plan::manage(&self.node(), "--add", &[device]))?;
+        }
+        let backup = context.folder.join("reshape-backup");
+        mdadm(context, &plan::grow(&self.node(), members, &backup.to_string_lossy()))?;
+        let took = self.wait(context, "reshaping the array")?;
+        self.plan = plan;
+        self.look()?;
+        self.verify()?;
+        let mut facts = self.facts();
+        facts.insert("reshape_seconds".into(), json!(took.as_secs_f64()));
+        facts.insert("size_before".into(), json!(before));
+        Ok(facts)
+    }
+
+    /// The plan with so many members.
+    fn growable(&self, members: u32) -> Result<Plan, Failure> {
+        let old = &self.plan;
+        let no = |message: String, advice: &str| Err(Failure::failed(message, advice));
+        if members <= old.members {
+            let message = format!("the array has {} members already", old.members);
+            return no(message, "`grow.members` is the number afterwards");
+        }
+        if old.level == Level::Raid0 {
+            return no(
+                "an array of level 0 grows only by a detour over level 4, which is not taken here".into(),
+                "grow level 1, 5, 6 or 10; or compare two arrays of different width",
+            );
+        }
+        let layout = old.layout.map(fsdyno_filesystems::Layout::name);
+        if old.level == Level::Raid10 && !layout.as_ref().is_some_and(|l| l.starts_with("near")) {
+            return no("md reshapes only the near layouts of level 10".into(), "use `layout = \"near2\"`");
+        }
+        let geometry = Geometry::of(old.level, members, old.chunk, layout.as_deref()).map_err(said)?;
+        Ok(Plan { members, geometry, ..old.clone() })
+    }
+}
+
+impl Layer for MdArray {
+    fn part(&self) -> &'static str {
+        "array"
+    }
+
+    fn device(&self) -> &BlockDevice {
+        &self.device
+    }
+
+    fn facts(&self) -> Facts {
+        let plan = &self.plan;
+        let mut facts = self.state.facts();
+        facts.extend(self.made.clone());
+        facts.insert("path".into(), json!(self.device.path));
+        facts.insert("size".into(), json!(self.device.size));
+        facts.insert("logical_block_size".into(), json!(self.device.logical_block_size));
+        facts.insert("uuid".into(), json!(self.uuid));
+        facts.insert("resync".into(), json!(plan.resync));
+        facts.insert("layout".into(), json!(plan.layout.map(fsdyno_filesystems::Layout::name)));
+        facts.insert("data_disks".into(), json!(plan.geometry.map(|g| g.data_disks)));
+        facts.insert("stripe".into(), json!(plan.geometry.map(|g| g.stripe())));
+        facts
+    }
+
+    fn at_work(&self) -> Option<String> {
+        self.state.at_work()
+    }
+
+    fn change(&mut self, context: &mut Context<'_>, change: &Change<'_>) -> Result<Option<Facts>, Failure> {
+        Ok(Some(match *change {
+            Change::Fail(slots) => self.fail(context, slots)?,
+            Change::Add { members, wait } => self.add(context, members, wait)?,
+            Change::Resync => self.resync(context)?,
+            Change::Grow { members } => self.grow(context, members)?,
+        }))
+    }
+
+    fn take_down(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
+        if self.state.runs() && self.state.uuid().as_ref() == Some(&self.uuid) {
+            let command = plan::stop(&self.node());
+            stop(&self.state, || context.tool(&command, None)).map_err(|why| {
+                let message = format!("{} does not stop: {why}", self.node());
+                Failure::new(Outcome::TeardownFailed, message, "see what holds it: lsblk, lsof")
+            })?;
+        }
+        let members: Vec<String> = self
+            .leaves
+            .iter()
+            .filter(|leaf| state::member_of(&leaf.path).as_ref() == Some(&self.uuid))
+            .map(path)
+            .collect();
+        if !members.is_empty() {
+            let members: Vec<&str> = members.iter().map(String::as_str).collect();
+            mdadm(context, &plan::zero(&members))?;
+        }
+        Ok(())
+    }
+}
+
+/// Stops the array that a dead agent left, if there is one of this UUID. What was done, or nothing.
+///
+/// # Errors
+/// Why it does not stop.
+pub fn undo(uuid: &str) -> Result<Option<String>, String> {
+    let names = sysfs::names_in(std::path::Path::new("/sys/block"));
+    let arrays = names.into_iter().filter(|name| name.starts_with("md")).map(|name| State { name });
+    let Some(state) = arrays.into_iter().find(|s| s.uuid().is_some_and(|u| u.eq_ignore_ascii_case(uuid)))
+    else {
+        return Ok(None);
+    };
+    let node = format!("/dev/{}", state.name);
+    stop(&state, || tool::ask("mdadm", &["--stop", "--config=none", &node]))
+        .map_err(|why| format!("{node} does not stop: {why}"))?;
+    Ok(Some(format!("stopped the array {node}")))
+}
+
+/// Runs the tool that stops until the array is gone: who looks at new devices may hold it for an instant.
+fn stop(state: &State, mut run: impl FnMut() -> Result<ToolOutput, Failure>) -> Result<(), String> {
+    let mut last = String::new();
+    let gone = patience::until(SOON, || {
+        match run() {
+            Ok(output) => last = complaint(&output),
+            Err(failure) => last = failure.to_string(),
+        }
+        !state.runs()
+    });
+    if gone { Ok(()) } else { Err(last) }
+}
+
+/// Runs mdadm, which exits with 0 if and only if it did what it should in the modes used here.
+fn mdadm(context: &mut Context<'_>, command: &CommandLine) -> Result<ToolOutput, Failure> {
+    let output = context.tool(command, None)?;
+    match output.exit {
+        Some(0) => Ok(output),
+        _ => Err(Failure::failed(
+            format!("`{}` failed: {}", output.argv.join(" "), complaint(&output)),
+            "look into the kernel log; the kernel needs the md driver and the module of this level",
+        )),
+    }
+}
+
+/// What a tool complained of, in one line, for a person.
+pub(crate) fn complaint(output: &ToolOutput) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match output.exit {
+        _ if !lines.is_empty() => lines.join("; "),
+        Some(code) => format!("exit code {code}"),
+        None => "it was killed by a signal".to_string(),
+    }
+}
+
+fn said(reason: fsdyno_spec::outcome::Reason) -> Failure {
+    Failure { outcome: Outcome::Failed, reason }
+}
+
+fn path(device: &BlockDevice) -> String {
+    device.path.to_string_lossy().into_owned()
+}
+
+/// A name that no array and no node has, at random so that two agents hardly meet.
+fn free_name() -> std::io::Result<String> {
+    let mut bytes = [0u8; 4];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    let (first, count) = (*NUMBERS.start(), NUMBERS.end() - NUMBERS.start() + 1);
+    let start = u32::from_le_bytes(bytes) % count;
+    (0..count)
+        .map(|n| format!("md{}", first + (start + n) % count))
+        .find(|name| !sysfs::class(name).exists() && !PathBuf::from("/dev").join(name).exists())
+        .ok_or_else(|| std::io::Error::other("all numbers of arrays are taken"))
+}
