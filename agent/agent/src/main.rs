@@ -7,6 +7,7 @@ mod channel;
 mod describe;
 mod facts;
 mod guests;
+mod here;
 mod layers;
 mod listener;
 mod phases;

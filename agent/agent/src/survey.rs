@@ -221,17 +221,20 @@ fn unable(message: impl Into<String>, advice: impl Into<String>) -> Ability {
 const BECOME_ROOT: &str = "run fsdyno as root or through sudo";
 
 /// What the running kernel was built with.
-struct Kernel {
-    release: String,
-    config: KernelConfig,
+pub struct Kernel {
+    /// As `uname -r` says.
+    pub release: String,
+    /// How it was built; empty where that cannot be read.
+    pub config: KernelConfig,
     /// `/proc/filesystems`.
-    filesystems: String,
+    pub filesystems: String,
     /// Names of loadable modules, one `…/name.ko…:` each.
     modules: String,
 }
 
 impl Kernel {
-    fn read() -> Self {
+    /// The running one.
+    pub fn read() -> Self {
         let release = host::kernel();
         let modules = PathBuf::from("/lib/modules").join(&release);
         let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
@@ -260,7 +263,8 @@ impl Kernel {
         }
     }
 
-    fn has_module(&self, name: &str) -> bool {
+    /// Whether it has this module, to be loaded on demand.
+    pub fn has_module(&self, name: &str) -> bool {
         let file = format!("/{name}.ko");
         self.modules.lines().any(|line| line.split(':').next().is_some_and(|path| path.contains(&file)))
     }
