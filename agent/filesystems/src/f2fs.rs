@@ -171,7 +171,7 @@ fn refuse(options: &Options) -> Result<(), Reason> {
 /// mkfs.f2fs takes a UUID (-U) since f2fs-tools 1.15.
 fn unsupported(_: &Options, here: &Here) -> Option<Reason> {
     let line = here.tools.get("mkfs.f2fs")?;
-    let version = line.split(|c: char| !c.is_ascii_digit() && c != '.').find(|word| word.contains('.'))?;
+    let version = line.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
     let mut numbers = version.split('.').map(|n| n.parse().unwrap_or(0u32));
     let found = (numbers.next()?, numbers.next()?);
     (found < (1, 15)).then(|| {

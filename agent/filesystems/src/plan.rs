@@ -36,6 +36,9 @@ pub struct MountPlan {
 /// Stands for the mount point in the arguments of a helper or daemon.
 pub const POINT: &str = "{point}";
 
+/// By which each helper and daemon of the table prints its version.
+pub const VERSION: &str = "-V";
+
 impl CommandLine {
     /// The command with a mount point for [`POINT`].
     #[must_use]

@@ -57,6 +57,14 @@ fn wrong_values_are_refused_with_what_was_expected() {
 #[test]
 fn combinations_that_cannot_be_are_refused() {
     let cases: &[(&str, Value)] = &[
+        ("jfs", json!({ "log_size": 1_500_000 })),
+        ("nilfs2", json!({ "segment_blocks": 100 })),
+        ("nilfs2", json!({ "cleaner": false, "protection_period": 5 })),
+        ("f2fs", json!({ "features": ["compression"] })),
+        ("f2fs", json!({ "features": ["^quota"] })),
+        ("ntfs", json!({ "cluster_size": 512, "sector_size": 4096 })),
+        ("ntfs", json!({ "big_writes": true })),
+        ("ntfs", json!({ "big_writes": true, "driver": "ntfs3" })),
         ("ext4", json!({ "journal": false, "data": "writeback" })),
         ("ext4", json!({ "journal": false, "commit": 30 })),
         ("ext4", json!({ "inode_size": 2048, "block_size": 1024 })),
@@ -148,6 +156,88 @@ fn nothing_is_discarded_forced_or_left_for_later_unless_asked_for() {
 }
 
 #[test]
+fn what_discards_by_itself_is_told_not_to() {
+    let f2fs = find("f2fs").expect("a row");
+    let words = |options: Value| {
+        let options = f2fs.options(&given(options)).expect("valid");
+        let target = Target::plain("/dev/loop0", Bytes::mib(512), common::UUID, false);
+        let plan = f2fs.mount(&options, "/dev/loop0", target.size, &Here::default());
+        (f2fs.mkfs(&options, &target).expect("a command").shell(), plan.shell("/mnt"))
+    };
+    let (mkfs, mount) = words(json!({}));
+    assert!(mkfs.contains(" -t 0 ") && !mkfs.contains(" -f "), "{mkfs}");
+    assert_eq!(mount, "mount -t f2fs -o nodiscard /dev/loop0 /mnt");
+    let (mkfs, mount) = words(json!({ "discard": true, "online_discard": true }));
+    assert!(mkfs.contains(" -t 1 "), "{mkfs}");
+    assert_eq!(mount, "mount -t f2fs -o discard /dev/loop0 /mnt");
+}
+
+#[test]
+fn the_driver_of_ntfs_is_the_kernels_where_it_has_one_and_else_a_program() {
+    let ntfs = find("ntfs").expect("a row");
+    let here = |names: &[&str]| Here {
+        release: "6.1.0".into(),
+        serves: names.iter().map(ToString::to_string).collect(),
+        ..Here::default()
+    };
+    let plan = |options: Value, here: &Here| {
+        let options = ntfs.options(&given(options)).expect("valid");
+        (ntfs.mount(&options, "/dev/loop0", Bytes::mib(64), here), (ntfs.unsupported)(&options, here))
+    };
+    let (both, fuse, neither) = (here(&["ntfs3", "fuseblk"]), here(&["fuseblk"]), here(&["ext4"]));
+    let (kernel, reason) = plan(json!({ "noatime": true }), &both);
+    assert_eq!((kernel.shell("/m").as_str(), reason), ("mount -t ntfs3 -o noatime /dev/loop0 /m", None));
+    assert_eq!(kernel.stated, [("served_by".to_string(), "ntfs3".to_string())]);
+    let program = "ntfs-3g -o no_detach,big_writes,noatime /dev/loop0 /m &";
+    let (helped, reason) = plan(json!({ "driver": "ntfs-3g", "big_writes": true, "noatime": true }), &both);
+    assert_eq!((helped.shell("/m").as_str(), reason), (program, None));
+    let (helped, reason) = plan(json!({}), &fuse);
+    assert!(helped.helper.is_some() && reason.is_none());
+    let (_, reason) = plan(json!({ "driver": "ntfs3" }), &fuse);
+    let reason = reason.expect("no ntfs3 here");
+    assert!(reason.message.contains("6.1.0") && reason.advice.expect("advice").contains("ntfs-3g"));
+    assert!(plan(json!({}), &neither).1.is_some());
+}
+
+#[test]
+fn the_cleaner_of_nilfs2_is_a_daemon_of_the_mount_and_no_mount_option() {
+    let nilfs2 = find("nilfs2").expect("a row");
+    let plan = |options: Value| {
+        let options = nilfs2.options(&given(options)).expect("valid");
+        nilfs2.mount(&options, "/dev/loop0", Bytes::mib(256), &Here::default())
+    };
+    let daemon = "nilfs_cleanerd -c /dev/null -p 60 /dev/loop0 /m";
+    let with = plan(json!({ "protection_period": 60 }));
+    assert_eq!(with.shell("/m"), format!("mount -t nilfs2 /dev/loop0 /m && {daemon}"));
+    let without = plan(json!({ "cleaner": false }));
+    assert_eq!(without.shell("/m"), "mount -t nilfs2 /dev/loop0 /m");
+    assert_eq!(without.stated, [("cleaner".to_string(), "off".to_string())]);
+}
+
+#[test]
+fn what_a_kernel_dropped_or_a_tool_lacks_is_told_with_its_version() {
+    let none = Default::default();
+    let on = |release: &str| Here { release: release.into(), ..Here::default() };
+    let reiserfs = find("reiserfs").expect("a row");
+    assert_eq!((reiserfs.unsupported)(&none, &on("6.12.9")), None);
+    assert_eq!((reiserfs.unsupported)(&none, &Here::default()), None, "what is not known is not refused");
+    let reason = (reiserfs.unsupported)(&none, &on("6.13.0-rc1")).expect("removed");
+    assert!(reason.message.contains("6.13.0-rc1") && reason.advice.is_some());
+    let f2fs = find("f2fs").expect("a row");
+    let with =
+        |line: &str| Here { tools: [("mkfs.f2fs".to_string(), line.to_string())].into(), ..Here::default() };
+    assert_eq!((f2fs.unsupported)(&none, &with("mkfs.f2fs 1.15.0 (2022-05-13)")), None);
+    assert!((f2fs.unsupported)(&none, &with("mkfs.f2fs 1.14.0 (2020-08-24)")).is_some());
+}
+
+#[test]
+fn only_jfs_sends_no_flush() {
+    for fs in TABLE.iter().filter(|fs| fs.disk.is_some()) {
+        assert_eq!(fs.flushes, fs.name != "jfs", "{}", fs.name);
+    }
+}
+
+#[test]
 fn exit_codes_have_each_tools_own_meaning() {
     let meaning = |name: &str, code| find(name).expect("a row").exit_meaning(Role::Check, code);
     assert!(meaning("ext4", 0).ok && meaning("xfs", 0).ok && meaning("btrfs", 0).ok);
@@ -158,7 +248,8 @@ fn exit_codes_have_each_tools_own_meaning() {
     for fs in TABLE {
         for role in [Role::Mkfs, Role::Check] {
             let good: Vec<i32> = (-1..=256).filter(|&code| fs.exit_meaning(role, code).ok).collect();
-            assert_eq!(good, if fs.disk.is_some() { vec![0] } else { vec![] }, "{} {role:?}", fs.name);
+            let has = fs.tools().iter().any(|(of, _)| *of == role);
+            assert_eq!(good, if has { vec![0] } else { vec![] }, "{} {role:?}", fs.name);
         }
     }
 }

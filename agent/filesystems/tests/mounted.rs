@@ -34,6 +34,16 @@ const WANTED: &[(&str, &str)] = &[
     ("btrfs", r#"{"space_cache": "v2", "autodefrag": false, "thread_pool": 4}"#),
     ("btrfs", r#"{"space_cache": "v1", "features": ["^free-space-tree"]}"#),
     ("btrfs", r#"{"space_cache": "no", "features": ["^free-space-tree"], "node_size": 4096}"#),
+    ("jfs", r#"{"integrity": false, "noatime": true, "online_discard": true}"#),
+    ("reiserfs", r#"{"barrier": false, "data": "journal", "commit": 10, "tail": "on"}"#),
+    ("reiserfs", r#"{"barrier": true, "data": "writeback", "commit": 30, "tail": "notail"}"#),
+    ("reiserfs", r#"{"data": "ordered", "tail": "small", "noatime": true}"#),
+    ("nilfs2", r#"{"barrier": false, "order": "strict", "cleaner": false, "online_discard": true}"#),
+    ("nilfs2", r#"{"barrier": true, "order": "relaxed", "cleaner": false, "online_discard": false}"#),
+    ("f2fs", r#"{"barrier": false, "background_gc": "off", "fsync_mode": "strict"}"#),
+    ("f2fs", r#"{"barrier": true, "background_gc": "sync", "online_discard": false, "noatime": true}"#),
+    ("ntfs", r#"{"noatime": true, "driver": "ntfs-3g", "big_writes": true}"#),
+    ("ntfs", r#"{"noatime": false, "cluster_size": 65536}"#),
     ("tmpfs", r#"{"noatime": true}"#),
 ];
 
@@ -72,11 +82,13 @@ fn the_driver_that_serves_a_mount_is_proved() {
         // ext2's own driver lists nothing in /sys/fs; memory has no device.
         let driver = fs.driver(&mounted.device).unwrap_or_else(|| mounted.fstype.clone());
         assert!(
-            driver == fs.name || (fs.name.starts_with("ext") && driver == "ext4"),
+            driver == fs.name
+                || (fs.name.starts_with("ext") && driver == "ext4")
+                || (fs.name == "ntfs" && driver == "ntfs-3g"),
             "{}: {driver}",
             fs.name
         );
-        if ["ext3", "ext4", "xfs", "btrfs"].contains(&fs.name) {
+        if ["ext3", "ext4", "xfs", "btrfs", "ntfs"].contains(&fs.name) {
             assert!(fs.driver(&mounted.device).is_some(), "{}", fs.name);
         }
     }

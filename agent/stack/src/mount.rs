@@ -1,14 +1,16 @@
 //! Mounting by `fsopen`, `fsconfig`, `fsmount`, `move_mount`: the kernel's own messages come back
-//! with an error, and the mount's identity is known before it has a place.
+//! with an error, and the mount's identity is known before it has a place. What the kernel does not
+//! serve itself is mounted by a helper program (FUSE), which lives as long as the mount.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fsdyno_filesystems::MountPlan;
+use fsdyno_filesystems::{CommandLine, MountPlan, VERSION};
 use fsdyno_spec::outcome::Outcome;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -17,18 +19,23 @@ use rustix::mount::{
 };
 use serde_json::json;
 
+use crate::companion::Companion;
 use crate::failure::Failure;
 use crate::identity::MountId;
 use crate::ledger::{Entry, Ledger};
-use crate::mountinfo;
+use crate::mountinfo::{self, MountLine};
 use crate::patience;
 use crate::settings::{self, Facts};
+use crate::tool;
 
 /// How long an unmount is tried while the kernel says busy: closing files may be on their way.
 const BUSY: Duration = Duration::from_secs(3);
 
+/// How long a helper may take to mount, or to bring everything to the device after the unmount.
+const HELPER: Duration = Duration::from_secs(120);
+
 /// A mount of ours.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Mounted {
     /// Where.
     pub point: PathBuf,
@@ -36,15 +43,112 @@ pub struct Mounted {
     pub id: MountId,
     /// Its own read-ahead attribute; none where there is none.
     pub read_ahead: Option<PathBuf>,
-    /// What the kernel's own calls took, without our records and read-backs.
+    /// What the kernel's own calls, or the helper's run until the mount answered, took; without our
+    /// records and read-backs.
     pub took: Duration,
+    /// The program that serves it.
+    helper: Option<Companion>,
+    /// The daemon that works on it.
+    daemon: Option<Companion>,
 }
 
-/// Mounts at `point`; the ledger has the mount's id before it is attached there.
+/// Mounts at `point`, and starts the daemon that the plan has beside it.
 ///
 /// # Errors
-/// `Unsupported` if the kernel has no such file system; else `Failed`, with the kernel's messages.
+/// `Unsupported` if the kernel has no such file system, or a program is missing; else `Failed`, with the
+/// kernel's or the program's messages. Then nothing is mounted.
 pub fn mount(ledger: &mut Ledger, plan: &MountPlan, point: &Path) -> Result<(Mounted, Facts), Failure> {
+    let (mut mounted, mut facts) = match &plan.helper {
+        Some(helper) => by_helper(ledger, helper, point)?,
+        None => by_kernel(ledger, plan, point)?,
+    };
+    facts.extend(plan.stated.iter().map(|(name, value)| (name.clone(), json!(value))));
+    if let Some(daemon) = &plan.daemon {
+        let daemon = daemon.at(&point.to_string_lossy());
+        let started = Companion::start_daemon(&daemon).and_then(|started| {
+            // Dropped, and so killed, if it cannot be recorded.
+            started
+                .record(ledger)
+                .map_err(|error| Failure::io("cannot record a daemon of", point, &error))?;
+            Ok(started)
+        });
+        match started {
+            Ok(started) => {
+                told_of(&mut facts, "daemon", &daemon.program, &started);
+                mounted.daemon = Some(started);
+            }
+            Err(failure) => {
+                mounted.unmount()?;
+                return Err(failure);
+            }
+        }
+    }
+    Ok((mounted, facts))
+}
+
+/// Records a program beside the mount: its command and version.
+fn told_of(facts: &mut Facts, role: &str, program: &str, running: &Companion) {
+    facts.insert(role.to_string(), json!(running.argv));
+    if let Ok(output) = tool::ask(program, &[VERSION]) {
+        let said = [output.stdout, output.stderr].concat();
+        let line = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().trim().to_string();
+        facts.insert(format!("{role}_version"), json!(line));
+    }
+}
+
+/// Starts a program that mounts at `point` and stays; the mount is found in mountinfo.
+fn by_helper(ledger: &mut Ledger, helper: &CommandLine, point: &Path) -> Result<(Mounted, Facts), Failure> {
+    let io = |error: io::Error| Failure::io("cannot mount at", point, &error);
+    let at_point = || -> io::Result<Vec<MountLine>> {
+        Ok(mountinfo::read()?.into_iter().filter(|line| line.point == point).collect())
+    };
+    let before: Vec<_> = at_point().map_err(io)?.into_iter().map(|line| line.id).collect();
+    let mut table = File::open("/proc/thread-self/mountinfo").map_err(io)?;
+    let command = helper.at(&point.to_string_lossy());
+    let begin = Instant::now();
+    let running = Companion::start(&command)?;
+    let line = loop {
+        // Read to its end first: what comes afterwards is then announced.
+        io::copy(&mut table, &mut io::sink()).and_then(|_| table.rewind()).map_err(io)?;
+        if let Some(line) = at_point().map_err(io)?.into_iter().find(|line| !before.contains(&line.id)) {
+            break line;
+        }
+        if running.has_ended() || begin.elapsed() > HELPER {
+            let how = if running.has_ended() { "ended without a mount" } else { "did not mount in time" };
+            let message = format!("{} {how}{}", helper.program, running.last_words());
+            return Err(Failure::failed(message, "look at its message, and into the kernel log"));
+        }
+        let mut fds = [PollFd::new(&table, PollFlags::PRI), PollFd::new(running.pidfd(), PollFlags::IN)];
+        let patience = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        match poll(&mut fds, Some(&patience)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(io(errno.into())),
+        }
+    };
+    // Asking for its root waits until the helper answers.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let id = open(point, flags, Mode::empty()).map_err(io::Error::from).and_then(MountId::of);
+    let took = begin.elapsed();
+    let id = id.and_then(|id| {
+        let same = if id.id == line.id { Ok(id) } else { Err(io::Error::other("somebody mounted over it")) };
+        running.record(ledger)?;
+        ledger.record(&Entry::Mount { point: point.to_path_buf(), id })?;
+        same
+    });
+    let id = id.map_err(|error| {
+        let _ = unmount(point, UnmountFlags::NOFOLLOW);
+        Failure::io("cannot mount at", point, &io::Error::other(format!("{error}{}", running.last_words())))
+    })?;
+    let mut facts = facts(id, point).map_err(io)?;
+    told_of(&mut facts, "helper", &helper.program, &running);
+    let own = Path::new("/sys/class/bdi").join(format!("{}-{}", line.device, line.fstype));
+    let read_ahead = Some(own.join("read_ahead_kb")).filter(|path| path.exists());
+    let helper = Some(running);
+    Ok((Mounted { point: point.to_path_buf(), id, read_ahead, took, helper, daemon: None }, facts))
+}
+
+/// Mounts by the kernel's calls; the ledger has the mount's id before it is attached at `point`.
+fn by_kernel(ledger: &mut Ledger, plan: &MountPlan, point: &Path) -> Result<(Mounted, Facts), Failure> {
     let name = &plan.fstype;
     let before = settings::all_bdi();
     let begin = Instant::now();
@@ -93,7 +197,8 @@ pub fn mount(ledger: &mut Ledger, plan: &MountPlan, point: &Path) -> Result<(Mou
         facts.insert("messages".into(), json!(messages));
     }
     let read_ahead = settings::read_ahead_of(point, &plan.fstype, &before);
-    Ok((Mounted { point: point.to_path_buf(), id, read_ahead, took }, facts))
+    let mounted = Mounted { point: point.to_path_buf(), id, read_ahead, took, helper: None, daemon: None };
+    Ok((mounted, facts))
 }
 
 fn attribute(word: &str) -> Option<MountAttrFlags> {
@@ -154,14 +259,38 @@ fn facts(id: MountId, point: &Path) -> io::Result<Facts> {
 }
 
 impl Mounted {
-    /// Unmounts. While the kernel says busy it is tried again for a short time.
+    /// Ends the daemon, unmounts, and waits until the helper has let the device go. What the unmount
+    /// took, without the daemon's end. While the kernel says busy it is tried again for a short time.
     ///
     /// # Errors
     /// Who still holds it, or what the kernel said.
-    pub fn unmount(&self) -> Result<(), Failure> {
+    pub fn unmount(&self) -> Result<Duration, Failure> {
+        self.daemon.as_ref().map_or(Ok(()), Companion::end)?;
+        let begin = Instant::now();
+        self.take_down()?;
+        let gone = self.helper.as_ref().is_none_or(|helper| helper.wait(HELPER));
+        if !gone {
+            let message = format!("what served {} still runs after the unmount", self.point.display());
+            let advice = "see what it waits for; then run `fsdyno clean`";
+            return Err(Failure::new(Outcome::TeardownFailed, message, advice));
+        }
+        Ok(begin.elapsed())
+    }
+
+    /// Whether the topmost mount at the point is ours. One whose helper is dead answers nothing, and
+    /// only the table still knows it.
+    fn is_topmost(&self) -> bool {
+        if self.helper.as_ref().is_some_and(Companion::has_ended) {
+            let mounts = mountinfo::read().unwrap_or_default();
+            return mounts.iter().rfind(|m| m.point == self.point).is_some_and(|m| m.id == self.id.id);
+        }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let topmost = open(&self.point, flags, Mode::empty()).map_err(io::Error::from).and_then(MountId::of);
-        if !topmost.is_ok_and(|found| found.same(&self.id)) {
+        topmost.is_ok_and(|found| found.same(&self.id))
+    }
+
+    fn take_down(&self) -> Result<(), Failure> {
+        if !self.is_topmost() {
             let message = format!("what is mounted on {} is not ours", self.point.display());
             let advice = "find out who mounted over it, and unmount that";
             return Err(Failure::new(Outcome::TeardownFailed, message, advice));

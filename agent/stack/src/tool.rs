@@ -130,17 +130,23 @@ fn spawn(program: &Path, args: &[String]) -> io::Result<Child> {
     command.process_group(0).current_dir("/");
     // SAFETY: between fork and exec only two system calls are made, which allocate nothing.
     unsafe {
-        command.pre_exec(move || {
-            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            // Had the parent died before the call, no signal would ever come.
-            if rustix::process::getppid() == Some(parent) {
-                Ok(())
-            } else {
-                Err(io::Error::from_raw_os_error(libc::ESRCH))
-            }
-        });
+        command.pre_exec(move || die_with(parent));
     }
     command.spawn()
+}
+
+/// Makes the calling process, which is between fork and exec, die with its parent.
+///
+/// # Errors
+/// `ESRCH` if the parent is dead already.
+pub(crate) fn die_with(parent: Pid) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // Had the parent died before the call, no signal would ever come.
+    if rustix::process::getppid() == Some(parent) {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::ESRCH))
+    }
 }
 
 enum Ended {

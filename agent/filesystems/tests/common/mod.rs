@@ -98,7 +98,12 @@ impl Mounted {
     pub fn new(plan: &MountPlan, folder: &Path, looped: bool) -> Result<Self, String> {
         let target = folder.join("mnt");
         std::fs::create_dir_all(&target).expect("a mount point");
-        let mut command = plan.shell(target.to_str().expect("a plain path"));
+        let point = target.to_str().expect("a plain path");
+        if plan.helper.is_some() {
+            helped(plan, point)?;
+            return Ok(Self::found(target));
+        }
+        let mut command = plan.shell(point);
         if looped {
             command = command.replacen("mount ", "mount -o loop ", 1);
         }
@@ -106,18 +111,46 @@ impl Mounted {
         if !output.status.success() {
             return Err(format!("{command}: {}", String::from_utf8_lossy(&output.stderr)));
         }
+        Ok(Self::found(target))
+    }
+
+    fn found(target: PathBuf) -> Self {
         let table = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
         let line = table.lines().rfind(|line| line.split(' ').nth(4) == target.to_str()).expect("our mount");
         let (left, right) = line.split_once(" - ").expect("a line of mountinfo");
         let right: Vec<_> = right.split(' ').collect();
-        Ok(Self {
+        Self {
             device: right[1].trim_start_matches("/dev/").to_string(),
             fstype: right[0].to_string(),
             super_options: right[2].to_string(),
             mount_options: left.split(' ').nth(5).expect("mount options").to_string(),
             target,
-        })
+        }
     }
+}
+
+/// Mounts by a helper that stays: on a loop device, which goes with the mount, as it takes a file for
+/// something else than a device.
+fn helped(plan: &MountPlan, point: &str) -> Result<(), String> {
+    let output = Command::new("losetup").args(["--find", "--show", &plan.source]).output().expect("losetup");
+    let device = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    let command = plan.shell(point).replacen(&plan.source, &device, 1);
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let status = shell.status().expect("a shell");
+    let mounted = || {
+        let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        table.lines().any(|line| line.split(' ').nth(4) == Some(point))
+    };
+    for _ in 0..500 {
+        if mounted() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // It stays as long as somebody has it open.
+    Command::new("losetup").args(["-d", &device]).status().expect("losetup");
+    if mounted() { Ok(()) } else { Err(format!("{command}: no mount ({status})")) }
 }
 
 impl Drop for Mounted {

@@ -1,0 +1,320 @@
+//! Programs that live beside a mount: the FUSE driver that serves it, a daemon that works on it. They
+//! are started as tools are, without a shell, and end with the mount. Whatever kills the agent kills
+//! them too, even one that makes a daemon of itself and leaves its parent, group and session.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use fsdyno_filesystems::CommandLine;
+use fsdyno_spec::outcome::Outcome;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
+
+use crate::failure::Failure;
+use crate::identity::process_start;
+use crate::ledger::{Entry, Ledger};
+use crate::patience;
+use crate::sysfs;
+use crate::tool;
+
+/// How long a daemon that was asked to end may take before it is killed.
+const POLITE: Duration = Duration::from_secs(5);
+/// How long a killed program may take to die.
+const DEATH: Duration = Duration::from_secs(10);
+/// How long a daemon is watched for an early end.
+const SETTLING: Duration = Duration::from_millis(150);
+/// How much of its last words is told.
+const WORDS: usize = 2000;
+
+/// A running program beside a mount. Killed when dropped.
+#[derive(Debug)]
+pub struct Companion {
+    /// Exact argument vector; the first is the resolved path.
+    pub argv: Vec<String>,
+    pid: Pid,
+    pidfd: OwnedFd,
+    output: File,
+}
+
+impl Companion {
+    /// Starts a program that stays in the foreground.
+    ///
+    /// # Errors
+    /// `Unsupported` if it is not installed; else of the start.
+    pub fn start(command: &CommandLine) -> Result<Self, Failure> {
+        let parent = rustix::process::getpid();
+        Self::spawn(command, move || tool::die_with(parent))
+    }
+
+    /// Starts a program that makes a daemon of itself, and sees that it does not end at once.
+    ///
+    /// # Errors
+    /// As [`Companion::start`]; `Failed` if it ended, with what it said.
+    pub fn start_daemon(command: &CommandLine) -> Result<Self, Failure> {
+        let parent = rustix::process::getpid();
+        let started = Self::spawn(command, move || {
+            tool::die_with(parent)?;
+            contain()
+        })?;
+        if patience::until(SETTLING, || started.has_ended()) {
+            return Err(Failure::failed(
+                format!("{} ended at once{}", command.program, started.last_words()),
+                "look into the system log; it may need root, or a writable /dev/shm",
+            ));
+        }
+        Ok(started)
+    }
+
+    fn spawn(
+        command: &CommandLine,
+        before: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Result<Self, Failure> {
+        let program = tool::find_program(&command.program).ok_or_else(|| {
+            Failure::new(
+                Outcome::Unsupported,
+                format!("the program {} is not installed", command.program),
+                "install the package that has it",
+            )
+        })?;
+        let io = |error: io::Error| Failure::io("cannot start", &program, &error);
+        // Nobody reads while it runs, so a pipe would fill up and stop it.
+        let output = File::from(memfd_create("output", MemfdFlags::CLOEXEC).map_err(|e| io(e.into()))?);
+        let mut child = Command::new(&program);
+        child.args(&command.args).env("LC_ALL", "C").env_remove("LANGUAGE");
+        child.stdin(Stdio::null()).process_group(0).current_dir("/");
+        child.stdout(output.try_clone().map_err(io)?).stderr(output.try_clone().map_err(io)?);
+        // SAFETY: between fork and exec only system calls are made, which allocate nothing.
+        unsafe { child.pre_exec(before) };
+        let mut child = child.spawn().map_err(io)?;
+        let pid = Pid::from_child(&child);
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| {
+            // Not reaped yet, so the id is still its own.
+            let _ = child.kill().and_then(|()| child.wait());
+            io(errno.into())
+        })?;
+        let mut argv = vec![program.to_string_lossy().into_owned()];
+        argv.extend(command.args.iter().cloned());
+        Ok(Self { argv, pid, pidfd, output })
+    }
+
+    /// Puts it into the ledger. It dies with us anyway; an unrecorded one is only found more slowly, so
+    /// this may follow its start.
+    pub fn record(&self, ledger: &mut Ledger) -> io::Result<()> {
+        let pid = self.pid.as_raw_nonzero().get().unsigned_abs();
+        match process_start(pid) {
+            Some(start) => ledger.record(&Entry::Process { pid, start }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// A descriptor that is readable when it ended.
+    #[must_use]
+    pub fn pidfd(&self) -> &OwnedFd {
+        &self.pidfd
+    }
+
+    /// Waits until it ended by itself; false if it did not.
+    #[must_use]
+    pub fn wait(&self, patience: Duration) -> bool {
+        let ended = patience::until(patience, || self.has_ended());
+        if ended {
+            let _ = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
+        }
+        ended
+    }
+
+    /// What it printed last, for the end of a sentence.
+    #[must_use]
+    pub fn last_words(&self) -> String {
+        let length = self.output.metadata().map_or(0, |meta| meta.len());
+        let mut bytes = vec![0; WORDS.min(length as usize)];
+        let from = length - bytes.len() as u64;
+        match self.output.read_exact_at(&mut bytes, from) {
+            Ok(()) if !bytes.is_empty() => format!(": {}", String::from_utf8_lossy(&bytes).trim()),
+            _ => String::new(),
+        }
+    }
+
+    /// Asks a daemon to end, so that it lets go what others wait for, and kills it if it does not.
+    ///
+    /// # Errors
+    /// `TeardownFailed` if it does not die.
+    pub fn end(&self) -> Result<(), Failure> {
+        for daemon in children(self.pid).into_iter().flat_map(children) {
+            if let Ok(handle) = pidfd_open(daemon, PidfdFlags::empty()) {
+                let _ = pidfd_send_signal(&handle, Signal::TERM);
+            }
+        }
+        if self.wait(POLITE) || self.kill() {
+            return Ok(());
+        }
+        let message = format!("{} does not die: it is stuck in the kernel", self.argv[0]);
+        Err(Failure::new(Outcome::TeardownFailed, message, "look into the kernel log; reboot"))
+    }
+
+    /// Kills it; false if it does not die.
+    fn kill(&self) -> bool {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        self.wait(DEATH)
+    }
+}
+
+impl Drop for Companion {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Living children of a process, by field 4 of `/proc/<pid>/stat`.
+fn children(parent: Pid) -> Vec<Pid> {
+    let parent = parent.as_raw_nonzero().get().to_string();
+    let of = |pid: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)) == Some(parent.as_str())
+    };
+    let all = sysfs::names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
+    all.filter(of).filter_map(Pid::from_raw).collect()
+}
+
+/// Makes of the calling process, which is between fork and exec, three: a keeper, whose child is the
+/// first process of a PID namespace, whose child returns from here and goes on to exec. A daemon
+/// leaves its parent, group and session, and with a fork the signal of its parent's death, but never
+/// its namespace: when the keeper dies its child does, and with the first process of a namespace the
+/// kernel kills all others. When the last other one ends, so do these two.
+fn contain() -> io::Result<()> {
+    let mut pipe = [0; 2];
+    // SAFETY: plain system calls on values of this function. After each fork this is the only thread of
+    // its process, and nothing but system calls follows.
+    unsafe {
+        if libc::pipe2(pipe.as_mut_ptr(), libc::O_CLOEXEC) != 0 || libc::unshare(libc::CLONE_NEWPID) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        match libc::fork() {
+            -1 => return Err(io::Error::last_os_error()),
+            0 => {}
+            first => {
+                keep_only(pipe[1]);
+                let mut status = 0;
+                while libc::waitpid(first, &raw mut status, 0) < 0 && *libc::__errno_location() == libc::EINTR
+                {
+                }
+                libc::_exit(0);
+            }
+        }
+        libc::close(pipe[1]);
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        // Had the keeper died before the call, its end of the pipe would be closed.
+        let mut alive = libc::pollfd { fd: pipe[0], events: 0, revents: 0 };
+        if libc::poll(&raw mut alive, 1, 0) != 0 {
+            libc::_exit(1);
+        }
+        match libc::fork() {
+            -1 => Err(io::Error::last_os_error()),
+            0 => Ok(()),
+            _ => {
+                keep_only(pipe[0]);
+                let mut status = 0;
+                while libc::waitpid(-1, &raw mut status, 0) >= 0 || *libc::__errno_location() == libc::EINTR {
+                }
+                libc::_exit(0);
+            }
+        }
+    }
+}
+
+/// Closes all descriptors but the standard ones and this: those of the agent (locks, devices) must not
+/// live on in here.
+///
+/// # Safety
+/// Only in a process in which nobody uses the others any more.
+unsafe fn keep_only(fd: libc::c_int) {
+    // SAFETY: plain system calls; the caller vouches for the descriptors.
+    unsafe {
+        libc::dup2(fd, 3);
+        libc::syscall(libc::SYS_close_range, 4, libc::c_uint::MAX, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> CommandLine {
+        CommandLine { program: "sh".into(), args: vec!["-c".into(), script.into()] }
+    }
+
+    fn gone(mark: &str) -> bool {
+        let names = sysfs::names_in(Path::new("/proc")).into_iter();
+        !names.filter(|n| n.parse::<u32>().is_ok()).any(|pid| {
+            fs::read(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| String::from_utf8_lossy(&line).split('\0').any(|word| word == mark))
+        })
+    }
+
+    #[test]
+    fn what_it_said_and_that_it_ended_is_known() {
+        let program = Companion::start(&shell("echo why >&2; exit 3")).unwrap();
+        assert!(program.wait(Duration::from_secs(10)) && program.has_ended());
+        assert_eq!(program.last_words(), ": why");
+    }
+
+    #[test]
+    fn a_dropped_one_is_dead() {
+        let program = Companion::start(&shell("exec sleep 86411")).unwrap();
+        assert!(!program.wait(Duration::from_millis(50)));
+        drop(program);
+        assert!(gone("86411"));
+    }
+
+    #[test]
+    fn one_that_is_not_installed_is_unsupported() {
+        let command = CommandLine { program: "fsdyno-no-such".into(), args: vec![] };
+        assert_eq!(Companion::start(&command).unwrap_err().outcome, Outcome::Unsupported);
+    }
+
+    #[test]
+    fn a_daemon_that_left_its_session_ends_on_request_and_dies_with_its_keeper() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: a PID namespace needs root");
+            return;
+        }
+        let polite = Companion::start_daemon(&shell("setsid -f sleep 86412; exit 0")).unwrap();
+        assert!(!gone("86412"));
+        polite.end().unwrap();
+        assert!(gone("86412"));
+        let deaf = "setsid -f sh -c 'trap \"\" TERM; sleep 86413; sleep 86413'; exit 0";
+        let dropped = Companion::start_daemon(&shell(deaf)).unwrap();
+        assert!(!gone("86413"));
+        drop(dropped);
+        assert!(patience::until(Duration::from_secs(5), || gone("86413")), "killed with its namespace");
+    }
+
+    #[test]
+    fn a_daemon_that_ends_at_once_is_told_with_its_words() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: a PID namespace needs root");
+            return;
+        }
+        let failure = Companion::start_daemon(&shell("echo no such device; exit 1")).unwrap_err();
+        assert!(failure.reason.message.contains("no such device"), "{failure:?}");
+        let missing = CommandLine { program: "/etc/passwd".into(), args: vec![] };
+        assert!(Companion::start_daemon(&missing).is_err());
+    }
+}
