@@ -4,7 +4,7 @@ STORE ?= fsdyno.sqlite
 PLAN ?= plans/quickstart.toml
 BIN := .venv/bin
 
-.PHONY: demo setup setup-dev agent test check format lock clean
+.PHONY: demo setup setup-dev agent guest test check format lock clean
 .DEFAULT_GOAL := demo
 
 demo: setup agent ## measure, print the table, write report.html
@@ -21,7 +21,10 @@ agent: ## the release build of the agent, one static binary
 	@command -v cargo >/dev/null || { echo "no cargo: install Rust 1.91 or newer with rustup" >&2; exit 4; }
 	cargo build --release --locked --quiet
 
-test: setup-dev agent ## all tests; those that need root are skipped, visibly, without it
+guest: setup-dev ## a kernel for guests in the cache; without one, what needs it is skipped
+	@$(BIN)/fsdyno guest setup || { [ $$? -eq 4 ] && echo "no kernel for guests: what needs one is skipped" >&2; }
+
+test: setup-dev agent guest ## all tests; those that need root are skipped, visibly, without it
 	@[ $$(id -u) = 0 ] || echo "not root: all tests on loop devices, mounts and kills are skipped"
 	cargo test --workspace --locked --quiet
 	$(BIN)/python -m pytest

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from fsdyno import __version__, cli_guest, interrupt, printing
-from fsdyno.cli_guest import cache_option
+from fsdyno.cli_guest import cache_option, telling
 from fsdyno.errors import Exit, UserError
 from fsdyno.printing import echo
 
@@ -291,7 +291,7 @@ def _campaign(
             Options(resume=resume, **options),
             screen,
             describe=describe,
-            get_kernel=_get_kernel,
+            get_kernel=lambda: _get_kernel(cache),
         )
     with _open(store) as opened:
         if opened.complete_rounds(outcome.campaign):
@@ -306,11 +306,12 @@ def _campaign(
         raise SystemExit(int(outcome.exit))
 
 
-def _get_kernel() -> None:
+def _get_kernel(cache: Path | None) -> None:
     """Puts a kernel for guests into the cache."""
     from fsdyno import guest
 
-    guest.ensure(guest.cache_folder(), say=lambda text: echo(text, err=True))
+    with telling() as say:
+        guest.ensure(guest.cache_folder(cache), say)
 
 
 def _assert_planned(plan: Plan, destroy: Sequence[str]) -> None:

@@ -15,15 +15,17 @@ Survey = dict[str, Any]
 
 
 def render(survey: Survey) -> RenderableType:
-    """The survey as aligned tables: host, file systems, places, kernel features, tools, folders."""
+    """The survey as aligned tables, from the host to the folders of the agent."""
     from rich.console import Group
     from rich.text import Text
 
     parts: list[RenderableType] = []
     for title, table in (
         ("host", _host(survey["host"])),
-        ("file systems", _filesystems(survey)),
+        ("file systems", _stackable(survey, survey["filesystems"])),
+        *((("layers below them", _stackable(survey, survey["layers"])),) if survey.get("layers") else ()),
         ("places where trials run", _abilities(survey["places"])),
+        ("kernels for guests", _kernels(survey)),
         ("kernel features", _abilities(survey["features"])),
         ("tools", _tools(survey["tools"])),
         ("folders of the agent", _folders(survey["folders"])),
@@ -54,11 +56,12 @@ def _host(host: dict[str, Any]) -> Table:
     return table
 
 
-def _filesystems(survey: Survey) -> Table:
+def _stackable(survey: Survey, abilities: list[dict[str, Any]]) -> Table:
+    """File systems, or layers: what each place can do with them, and which tools are missing."""
     from rich.text import Text
 
     table = _grid()
-    for fs in survey["filesystems"]:
+    for fs in abilities:
         for place, ability in fs["places"].items():
             driver = f"driver {fs['driver']}" if fs.get("driver") else ""
             missing = [
@@ -76,6 +79,18 @@ def _filesystems(survey: Survey) -> Table:
                 driver if ability["able"] else "",
                 Text(detail),
             )
+    return table
+
+
+def _kernels(survey: Survey) -> Table:
+    from rich.text import Text
+
+    table = _grid()
+    for kernel in survey.get("kernels", []):
+        table.add_row(Text(f"  {kernel['release']}"), Text(kernel["source"]))
+    if not table.rows:
+        detail = "`fsdyno guest setup` gets one, and so does the first run that needs it"
+        table.add_row(Text("  none"), Text(detail))
     return table
 
 

@@ -39,9 +39,11 @@ install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 }
 
-# Tools that fsdyno calls, and the packages that have them on Debian. A file system without its tools
-# is left out of a campaign with that reason, so these are wanted, not needed.
-wanted=(mke2fs:e2fsprogs e2fsck:e2fsprogs mkfs.xfs:xfsprogs xfs_repair:xfsprogs mkfs.btrfs:btrfs-progs blkid:util-linux)
+# Tools that fsdyno calls, and the packages that have them on Debian. A file system or layer without its
+# tools is left out of a campaign with that reason, and so are guests; these are wanted, not needed.
+wanted=(mke2fs:e2fsprogs e2fsck:e2fsprogs mkfs.xfs:xfsprogs xfs_repair:xfsprogs mkfs.btrfs:btrfs-progs
+    mkfs.jfs:jfsutils mkreiserfs:reiserfsprogs mkfs.nilfs2:nilfs-tools mkfs.f2fs:f2fs-tools mkntfs:ntfs-3g
+    mdadm:mdadm lvm:lvm2 blkid:util-linux qemu-system-x86_64:qemu-system-x86 depmod:kmod)
 missing=()
 for pair in "${wanted[@]}"; do
     have "${pair%%:*}" || [[ " ${missing[*]-} " == *" ${pair##*:} "* ]] || missing+=("${pair##*:}")

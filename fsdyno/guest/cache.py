@@ -135,13 +135,29 @@ def locked(cache: Path, say: Callable[[str], None]) -> Iterator[Path]:
         except BlockingIOError:
             say("another setup is at work in this cache; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
-        for left in folder.glob(f"{_TEMPORARY}*"):
-            shutil.rmtree(left, ignore_errors=True)
+        _sweep(folder)
         yield folder
     except OSError as error:
         raise cannot_use(cache, error) from None
     finally:
         os.close(lock)
+
+
+def sweep(cache: Path) -> None:
+    """Removes what killed setups left, unless somebody is at work, or nothing may be removed by us."""
+    folder = cache / "kernels"
+    with contextlib.suppress(OSError):
+        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _sweep(folder)
+        finally:
+            os.close(lock)
+
+
+def _sweep(folder: Path) -> None:
+    for left in folder.glob(f"{_TEMPORARY}*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 @contextlib.contextmanager

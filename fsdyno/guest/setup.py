@@ -52,6 +52,7 @@ def setup(cache: Path, say: Say, origin: Origin, *, fresh: bool = False) -> Done
     """Puts a kernel into the cache, if it is not there; with `fresh` also then. Raises `UserError`."""
     assert_machine()
     if not fresh and (found := origin.there(cache)):
+        folder.sweep(cache)
         return Done(found.kernel, already=True, newer=found.newer)
     modules.need_tools()
     with _undone_by_signals(), folder.locked(cache, say) as kernels:
