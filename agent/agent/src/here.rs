@@ -6,7 +6,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use fsdyno_filesystems::{FileSystem, Here, TABLE};
 use fsdyno_machine::Wiring;
+use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::trial::Stack;
 
+use crate::layers::LAYERS;
 use crate::survey;
 
 /// Kernel and configuration, with no tools yet.
@@ -33,14 +36,36 @@ pub fn version(program: &str) -> Option<String> {
     known.entry(program.to_string()).or_insert_with(|| survey::version_of(program)).clone()
 }
 
-/// What the running kernel has, or loads when it is asked. A guest's modules lie with the rig.
+/// Why a layer that the stack has cannot be built here: no driver, or no tool; none if all can.
+pub fn lacks(stack: &Stack) -> Option<Reason> {
+    LAYERS.iter().filter(|row| (row.used)(stack)).find_map(|row| {
+        let key = row.key;
+        let driven = || std::fs::read_to_string(row.shown.0).is_ok_and(|text| text.contains(row.shown.1));
+        if !driven() && !row.modules.iter().all(|name| module(name)) {
+            let release = survey::Kernel::read().release;
+            let message = format!("this kernel ({release}) has no {}, which `stack.{key}` needs", row.driver);
+            return Some(
+                Reason::new(message).advise("run it in a guest (`machine`), or boot a kernel that has it"),
+            );
+        }
+        fsdyno_stack::find_program(row.tool).is_none().then(|| {
+            let message = format!("{} is missing, which `stack.{key}` needs", row.tool);
+            Reason::new(message).advise(format!("install {}", row.package))
+        })
+    })
+}
+
+/// Whether the running kernel loads this module when it is asked. A guest's modules lie with the rig.
+fn module(name: &str) -> bool {
+    match Wiring::modules_of_guest() {
+        Ok(modules) => modules.has(name),
+        Err(_) => survey::Kernel::read().has_module(name),
+    }
+}
+
+/// What the running kernel has, or loads when it is asked.
 fn look() -> Here {
     let kernel = survey::Kernel::read();
-    let guest = Wiring::modules_of_guest().ok();
-    let module = |name: &str| match &guest {
-        Some(modules) => modules.has(name),
-        None => kernel.has_module(name),
-    };
     let registered = kernel.filesystems.lines().filter_map(|line| line.split_whitespace().next_back());
     let mut serves: BTreeSet<String> = registered.map(str::to_string).collect();
     for row in TABLE {
@@ -57,6 +82,20 @@ fn look() -> Here {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_layer_without_driver_or_tool_is_named_with_what_would_help() {
+        let stack = Stack { array: None, ..Stack::default() };
+        assert_eq!(lacks(&stack), None, "what is not asked for is not missed");
+        let array = serde_json::from_value(serde_json::json!({"level": 5})).expect("an array");
+        let lacking = lacks(&Stack { array: Some(array), ..stack });
+        let driver = std::path::Path::new("/proc/mdstat").exists();
+        match lacking {
+            None => assert!(fsdyno_stack::find_program("mdadm").is_some()),
+            Some(reason) if driver => assert!(reason.advice.expect("advice").contains("install mdadm")),
+            Some(reason) => assert!(reason.message.contains("stack.array"), "{}", reason.message),
+        }
+    }
 
     #[test]
     fn what_the_kernel_has_registered_it_serves_and_its_release_is_known() {

@@ -138,6 +138,9 @@ impl Bench<'_, '_> {
             if let Some(reason) = row.cannot(options, &self.status.here) {
                 return Err(Failure { outcome: Outcome::Unsupported, reason }.into());
             }
+            if let Some(reason) = here::lacks(&self.spec.stack).filter(|_| row.disk.is_some()) {
+                return Err(Failure { outcome: Outcome::Unsupported, reason }.into());
+            }
             if let Err(reason) = geometry::resolve(row, options, &self.spec.stack, None) {
                 let outcome = Outcome::Failed;
                 return Err(Refused { refusal: Refusal::BadRequest, outcome, reason });

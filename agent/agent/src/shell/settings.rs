@@ -11,7 +11,7 @@ impl Script {
     /// the script puts them back.
     pub fn settings(&mut self, phase: &str, settings: &Settings) {
         let queue = "/sys/class/block/$(basename \"$(readlink -f \"$DEV\")\")/queue";
-        let mut lines = vec![format!("queue={queue}; ahead=$(cat $queue/read_ahead_kb)")];
+        let mut lines = vec![format!("queue={queue}; ahead=$(cat $queue/read_ahead_kb); back=")];
         let mut of_leaves = Vec::new();
         if let Some(scheduler) = &settings.scheduler {
             of_leaves.push(put("$q/scheduler", "sed 's/.*\\[\\(.*\\)\\].*/\\1/'", &quote(scheduler)));
@@ -21,14 +21,17 @@ impl Script {
         }
         if !of_leaves.is_empty() {
             let queue = "q=/sys/class/block/$(basename \"$(readlink -f \"$d\")\")/queue";
-            lines.push(format!("for d in $DEVS; do {queue}\n{}\ndone", of_leaves.join("\n")));
+            // A scheduler changes the number of requests, so both are read before either is set.
+            let (read, set): (Vec<_>, Vec<_>) = of_leaves.into_iter().unzip();
+            let both = [read, set].concat().join("\n");
+            lines.push(format!("for d in $DEVS; do {queue}\n{both}\ndone"));
         }
         if let Some(mode) = settings.write_cache {
             let mode = match mode {
                 WriteCache::WriteBack => "write back",
                 WriteCache::WriteThrough => "write through",
             };
-            lines.push(put("$queue/write_cache", "cat", mode));
+            lines.extend(<[String; 2]>::from(put("$queue/write_cache", "cat", mode)));
         }
         if let Some(bytes) = settings.read_ahead {
             lines.push(format!("echo {} > $queue/read_ahead_kb", bytes.0 / 1024));
@@ -41,18 +44,20 @@ impl Script {
             ));
         }
         // Last: the kernel computes it anew when another setting changes.
-        lines.push("RESTORE=\"$RESTORE echo $ahead > $queue/read_ahead_kb;\"".to_string());
+        lines.push("back=\"$back echo $ahead > $queue/read_ahead_kb;\"".to_string());
         lines.extend(settings.dirty_bytes.map(|bytes| dirty("dirty", bytes)));
         lines.extend(settings.dirty_background_bytes.map(|bytes| dirty("dirty_background", bytes)));
+        // What was set last goes back first.
+        lines.push("RESTORE=\"$back $RESTORE\"".to_string());
         self.add(phase, lines.join("\n"));
     }
 }
 
-/// Sets an attribute, and remembers what `old` reads there.
-fn put(attribute: &str, old: &str, value: &str) -> String {
-    format!(
-        "RESTORE=\"$RESTORE echo '$({old} {attribute})' > {attribute};\"\n\
-         echo {value} > {attribute}"
+/// Remembers what `old` reads of an attribute, and sets it.
+fn put(attribute: &str, old: &str, value: &str) -> (String, String) {
+    (
+        format!("back=\"$back echo '$({old} {attribute})' > {attribute};\""),
+        format!("echo {value} > {attribute}"),
     )
 }
 
@@ -60,7 +65,7 @@ fn put(attribute: &str, old: &str, value: &str) -> String {
 fn dirty(limit: &str, bytes: Bytes) -> String {
     format!(
         "vm=/proc/sys/vm/{limit}; was=bytes; [ \"$(cat ${{vm}}_bytes)\" != 0 ] || was=ratio\n\
-         RESTORE=\"$RESTORE echo $(cat ${{vm}}_$was) > ${{vm}}_$was;\"\n\
+         back=\"$back echo $(cat ${{vm}}_$was) > ${{vm}}_$was;\"\n\
          echo {} > ${{vm}}_bytes",
         bytes.0
     )
@@ -96,7 +101,7 @@ mod tests {
             std::fs::write(file("bytes"), bytes).expect("a file");
             std::fs::write(file("ratio"), "20").expect("a file");
             let lines = dirty("dirty", Bytes(9)).replace("/proc/sys/vm/dirty", &vm.to_string_lossy());
-            let out = shell(&["-c", &format!("{lines}\necho \"$RESTORE\"")]);
+            let out = shell(&["-c", &format!("{lines}\necho $back")]);
             let old = if kept == "ratio" { "20" } else { "7" };
             let said = String::from_utf8_lossy(&out.stdout).trim().to_string();
             assert_eq!(said, format!("echo {old} > {};", file(kept)));
