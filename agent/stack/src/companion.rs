@@ -157,7 +157,9 @@ impl Companion {
     /// # Errors
     /// `TeardownFailed` if it does not die.
     pub fn end(&self) -> Result<(), Failure> {
-        for daemon in children(self.pid).into_iter().flat_map(children) {
+        // Of one that ended the number may be another's already.
+        let living = if self.has_ended() { Vec::new() } else { children(self.pid) };
+        for daemon in living.into_iter().flat_map(children) {
             if let Ok(handle) = pidfd_open(daemon, PidfdFlags::empty()) {
                 let _ = pidfd_send_signal(&handle, Signal::TERM);
             }

@@ -5,6 +5,7 @@
 mod array;
 mod backing;
 mod clean;
+mod companion;
 mod dirty;
 mod disk;
 mod failure;

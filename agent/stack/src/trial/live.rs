@@ -118,9 +118,7 @@ impl TrialStack<'_> {
     /// `TeardownFailed` with who still holds it.
     pub fn unmount(&mut self) -> Result<(), Failure> {
         if let Some(mounted) = &self.mounted {
-            let begin = Instant::now();
-            mounted.unmount()?;
-            self.took = begin.elapsed();
+            self.took = mounted.unmount()?;
             self.mounted = None;
         }
         self.hold_disks()
