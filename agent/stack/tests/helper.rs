@@ -5,11 +5,11 @@ mod common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use common::{bound_below, leftovers, line, plan, quiet, rig, stack};
+use common::{bound_below, leftovers, line, options, plan, quiet, rig, stack};
 use fsdyno_filesystems::{CommandLine, Here, MountPlan, POINT, Target, find};
 use fsdyno_spec::outcome::Outcome;
 use fsdyno_spec::trial::{Backing, Settings};
@@ -218,6 +218,55 @@ fn a_daemon_runs_while_it_is_mounted_and_no_longer() {
     trial.mount(&wanted).unwrap();
     drop(trial);
     assert_eq!(processes(&mark), Vec::<String>::new(), "forgotten ones are taken down too");
+    drop(rig);
+    assert!(bound_below(folder.path()).is_empty() && leftovers(folder.path()).is_empty());
+}
+
+/// Mounts by a helper with a daemon beside it and waits, if it is told where; as a test it does nothing.
+#[test]
+fn victim() {
+    let Some(folder) = std::env::var_os("FSDYNO_HELPED_VICTIM") else { return };
+    let mut rig = rig(Path::new(&folder));
+    let (mut trial, plan) = made(&mut rig, "a");
+    let daemon = line("sh", &["-c", "setsid -f sh -c 'while :; do sleep 1; done' \"$0\"", &mark(&folder)]);
+    trial.mount(&MountPlan { daemon: Some(daemon), ..plan }).unwrap();
+    println!("device {}", device(&trial).display());
+    loop {
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn mark(folder: impl AsRef<Path>) -> String {
+    format!("daemon-of-{}", folder.as_ref().display())
+}
+
+#[test]
+fn helper_and_daemon_of_a_killed_agent_die_with_it_and_its_stack_is_cleaned() {
+    needs_root!();
+    if !can_help() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "victim", "--nocapture"]).env("FSDYNO_HELPED_VICTIM", folder.path());
+    let mut victim = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(victim.stdout.take().unwrap()));
+    let device = lines.find_map(|line| line.unwrap().strip_prefix("device ").map(str::to_string)).unwrap();
+    let mark = mark(folder.path());
+    assert_eq!((processes(&device).len(), processes(&mark).len()), (1, 1));
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let gone = || processes(&device).is_empty() && processes(&mark).is_empty();
+    for _ in 0..500 {
+        if gone() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(gone(), "{:?} {:?}", processes(&device), processes(&mark));
+    let rig = Rig::open(options(folder.path())).unwrap();
+    let cleaned = rig.cleaned().clone();
+    assert_eq!((cleaned.left.len(), cleaned.failed.len()), (0, 0), "{cleaned:?}");
     drop(rig);
     assert!(bound_below(folder.path()).is_empty() && leftovers(folder.path()).is_empty());
 }
