@@ -59,7 +59,12 @@ class Apt:
         """The packages that make the kernel `name`, the one with the image first; none if the lists do not
         have it. Raises `UserError` if it is another kind of package."""
         if not _NAME.match(name):
-            raise UserError(f"{name!r} is no package's name", code=Exit.USAGE, where="--package")
+            raise UserError(
+                f"{name!r} is no package's name",
+                code=Exit.USAGE,
+                where="--package",
+                advice=f"name one such as {DEFAULT}",
+            )
         found: dict[str, Package] = {}
         ask = [name]
         for _ in range(_DEPTH):
