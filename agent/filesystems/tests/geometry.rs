@@ -59,6 +59,22 @@ fn no_alignment_is_forced_and_read_back_as_zeros() {
 }
 
 #[test]
+fn no_alignment_is_asked_for_in_words_as_a_tool_would_else_take_what_it_detects() {
+    // An image announces no array, so that the zeros read back from it do not prove this.
+    let command = |name: &str, geometry| {
+        let fs = row(name);
+        let plain = Target::plain("/dev/md0", Bytes::mib(1024), common::UUID, false);
+        fs.mkfs(&Default::default(), &Target { geometry, ..plain }).expect("a command").shell()
+    };
+    assert!(command("xfs", Told::None).contains("-d noalign"));
+    assert!(command("ext4", Told::None).contains("stride=0,stripe_width=0"));
+    for name in ["xfs", "ext4"] {
+        let alone = command(name, Told::Nothing);
+        assert!(["noalign", "su=", "stri"].iter().all(|word| !alone.contains(word)), "{alone}");
+    }
+}
+
+#[test]
 fn a_geometry_is_in_blocks_of_the_size_that_mke2fs_takes() {
     for (mib, block, stride) in [(64, 1024, 64), (511, 1024, 64), (512, 4096, 16), (1024, 4096, 16)] {
         let Some(found) = told("ext4", json!({}), Bytes::mib(mib), Told::This(&RAID5)) else { return };
