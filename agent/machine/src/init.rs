@@ -118,6 +118,8 @@ fn settle() -> io::Result<()> {
     let none = MountFlags::empty();
     // Not there if the kernel mounts it itself.
     let _ = put("devtmpfs", "dev", "/dev", none, c"");
+    // Where libc keeps semaphores, without which some daemons do not start.
+    let _ = fs::create_dir("/dev/shm");
     put("proc", "proc", "/proc", none, c"")?;
     put("sysfs", "sys", "/sys", none, c"")?;
     let text = fs::read(WIRING[0])?;
