@@ -11,7 +11,7 @@ from fsdyno.stats.leading import Leading
 from fsdyno.stats.ratio import Ratio
 
 _SPEEDS = ("1/s", "B/s", "s")
-_MOST_COUNTS = 6  # that are told in a sentence; beyond, the last alone stands for the rest
+_MOST_COUNTS = 4  # that are told in a sentence; beyond, the last alone stands for the rest
 
 
 def answer(
@@ -22,8 +22,11 @@ def answer(
     text, claimed = say(column, found, rows, entries)
     entry = entries[found.best]
     text += f"; {note}" if note else ""
-    best = rows[found.best].name
-    return Answer(column, text, claimed, best, entry.ratio, entry.versus, found.rounds, note)
+    best = rows[found.best]
+    by_it = bool(best.barriers)
+    return Answer(
+        column, text, claimed, best.name, entry.ratio, entry.versus, found.rounds, note, pressing=by_it
+    )
 
 
 def not_judged(column: Column, reasons: Mapping[int, str], rows: Mapping[int, Row]) -> Answer:
@@ -36,7 +39,8 @@ def not_judged(column: Column, reasons: Mapping[int, str], rows: Mapping[int, Ro
 
 def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
     """The answers as few sentences: a swept phase in one if the same one leads at all its points, and all
-    that is not judged in one for each reason."""
+    that is not judged in one for each reason. A note that holds for many is said once, at the end, except
+    where it is about the best itself."""
     sentences: list[tuple[str, bool]] = []
     unjudged: dict[str, dict[str, None]] = {}
     for one in answers:
@@ -44,6 +48,7 @@ def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
             unjudged.setdefault(one.unjudged, {})[_subject(one.column)] = None
     for why, phases in unjudged.items():
         sentences.append((f"{', '.join(phases)}: not judged, {why}", False))
+    later = dict.fromkeys(one.note for one in answers if one.note and not one.pressing)
     by_phase: dict[tuple[str, str], list[Answer]] = {}
     for one in answers:
         if not one.unjudged:
@@ -51,7 +56,7 @@ def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
     for group in by_phase.values():
         first = group[0]
         if len(group) == 1 or len({(one.best, one.claimed) for one in group}) > 1:
-            sentences += [(one.text, one.claimed) for one in group]
+            sentences += [(_without_note(one), one.claimed) for one in group]
             continue
         ratios = [one.ratio.value for one in group if one.ratio is not None]
         size = (
@@ -66,9 +71,15 @@ def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
         else:
             best = _best(first.column, first.best)
             said = f"no clear winner at any of {len(group)} points; by median {best}"
-        note = f"; {first.note}" if first.note else ""
+        note = f"; {first.note}" if first.note and first.pressing else ""
         sentences.append((f"{_subject(first.column)}: {said}{size}{base}{note}", first.claimed))
+    sentences += [(f"ranked {note}", False) for note in later]
     return sentences
+
+
+def _without_note(one: Answer) -> str:
+    """Its sentence, without a note that is said at the end for all."""
+    return one.text if one.pressing or not one.note else one.text.removesuffix(f"; {one.note}")
 
 
 def _sentence(

@@ -17,10 +17,10 @@ WHY = {
 }
 ELSEWHERE = "the trials ran in different places"
 
-COUNTS = ("member_read_per_written", "member_written_per_written", "requests_per_operation")
-"""What a phase is judged by where its times are not, the most telling first."""
+INSTEAD = ("member_written_per_written", "requests_per_operation")
+"""What a phase is judged by where its times are not."""
 
-ARRAY_COUNTS = COUNTS[:2]
+OF_MEMBERS = ("member_read_per_written", "member_written_per_written")
 """What is shown of every stack with members: alignment is judged by counts first."""
 
 ALWAYS = "flushes_per_fsync"
@@ -70,10 +70,12 @@ class Judge:
 
     def counted(self, metric: str, phase: str, kind: str, point: dict[str, Any]) -> bool:
         """Whether a metric of a phase stands beside its headline in tables and answers."""
-        if kind != "workload" or metric not in (*COUNTS, ALWAYS):
+        if kind != "workload":
             return False
-        if metric == ALWAYS or (self.members and metric in ARRAY_COUNTS):
+        if metric == ALWAYS or (self.members and metric in OF_MEMBERS):
             return True
+        if metric not in INSTEAD:
+            return False
         return any(self.why_not("s", phase, point, cell) for cell in self._emulated | self._shared)
 
 

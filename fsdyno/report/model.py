@@ -140,6 +140,7 @@ class Answer:
     versus: str | None
     rounds: int
     note: str = ""  # what must be said with it; `text` has it already
+    pressing: bool = False  # the note is about the best itself
     unjudged: str | None = None  # why the column is not judged at all; then there is no best
 
 

@@ -113,6 +113,7 @@ def machine_words(where: dict[str, Any]) -> str:
     if where.get("memory"):
         words.append(with_unit(where["memory"], "B"))
     if where.get("qemu"):
-        words.append(f"QEMU {where['qemu']}")
+        version = str(where["qemu"])
+        words.append(version if version.startswith("QEMU") else f"QEMU {version}")
     place = str(where.get("place") or "unknown")
     return f"{place}: {', '.join(words)}" if words else place

@@ -225,9 +225,25 @@ def test_rows_without_barriers_never_rank_unsaid(tmp_path: Path) -> None:
         "; without barriers: fast (barriers off), queue (barriers off), jfs (no flushes)"
     )
     shown = text(report, 120)
+    assert answer.text in " ".join(shown.split())
     assert NO_FLUSHES in shown and "jfs (no flushes)" in shown
     html = EXPORTERS["html"].text(reported(tmp_path / "s.sqlite", "deep"))
     assert "<small>no flushes</small>" in html and "always without barriers" in html
+
+
+def test_where_another_leads_it_is_said_once_for_all_phases(tmp_path: Path) -> None:
+    def events(cell: int, rnd: int) -> list[dict[str, Any]]:
+        steps = [phase_end(i, name, "check", 1.0 + cell) for i, name in enumerate(("one", "two"))]
+        return [*_NATIVE, *steps]
+
+    describe = {"metrics": METRICS, "filesystems": _SYSTEMS}
+    campaign(tmp_path / "s.sqlite", {"ext4": of("ext4"), "jfs": of("jfs")}, events, describe=describe)
+    report = reported(tmp_path / "s.sqlite")
+    assert all(answer.text.endswith("; without barriers: jfs (no flushes)") for answer in report.answers)
+    said = text(report, 120).splitlines()
+    assert [line for line in said if "without barriers:" in line] == [
+        "ranked without barriers: jfs (no flushes)"
+    ]
 
 
 @pytest.mark.parametrize("specs", [{"a": of("ext4"), "b": of("ext4")}, {"a": of("jfs"), "b": of("jfs")}])
@@ -314,6 +330,21 @@ def test_a_swept_phase_has_its_counts_at_each_point(tmp_path: Path) -> None:
     assert "write: member read per written" in shown
     assert "write, member read per written: on is lowest at all 2 points, 6 rounds" in shown
     assert EXPORTERS["html"].text(reported(tmp_path / "s.sqlite", "deep"))
+
+
+def test_many_counts_are_the_lowest_and_the_last(tmp_path: Path) -> None:
+    def events(cell: int, rnd: int) -> list[dict[str, Any]]:
+        return [*began(), work(busy=0.9, read=0.25 * (5 - cell))]
+
+    campaign(tmp_path / "s.sqlite", dict.fromkeys("abcdef", _FILES), events)
+    said = text(reported(tmp_path / "s.sqlite"), 200)
+    assert "member read per written: f 0, e 0.250, d 0.500, … a 1.25; lowest: f, 6 rounds" in said
+
+
+def test_one_disk_has_no_members_to_read_from(tmp_path: Path) -> None:
+    campaign(tmp_path / "s.sqlite", {"a": _FILE, "b": _FILE}, lambda cell, rnd: [*began(), work(busy=0.9)])
+    counted = {column.metric for column in reported(tmp_path / "s.sqlite").columns if column.counted}
+    assert counted == {"flushes_per_fsync", "member_written_per_written", "requests_per_operation"}
 
 
 def test_a_trial_tells_where_it_ran_and_both_hashes(busy: Path) -> None:
