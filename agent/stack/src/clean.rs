@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use fsdyno_spec::event::Cleaned;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, open, unlinkat};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, open, unlinkat};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -59,6 +59,13 @@ pub fn clean(state: &Path) -> Cleaned {
     paths.reverse();
     for path in paths {
         replay(state, &path, &mut cleaned);
+    }
+    // While nobody has the rig, nobody makes a ledger: what has no name yet is a dead agent's.
+    let lock = OpenOptions::new().read(true).write(true).open(state.join("rig.lock"));
+    if let Ok(lock) = lock
+        && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok()
+    {
+        unfinished(&ledgers(state));
     }
     cleaned
 }

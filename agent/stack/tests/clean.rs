@@ -498,3 +498,17 @@ fn numbers_in_ledgers(folder: &Path) -> Vec<u64> {
     let entries = texts.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     entries.filter_map(|entry| entry["loop_number"]["number"].as_u64()).collect()
 }
+
+#[test]
+fn a_ledger_that_never_got_its_name_goes_when_nobody_has_the_rig() {
+    let folder = tempfile::tempdir().unwrap();
+    let rig = rig(folder.path());
+    let state = folder.path().join("state");
+    let unfinished = state.join("ledger/.new-rig-0123456789abcdef");
+    fs::write(&unfinished, "").unwrap();
+    let _ = clean(&state);
+    assert!(unfinished.exists(), "it may be that of the agent that has the rig");
+    drop(rig);
+    let _ = clean(&state);
+    assert!(!unfinished.exists());
+}
