@@ -29,6 +29,14 @@ def answer(
     )
 
 
+def told(column: Column, rows: Mapping[int, Row], entries: Mapping[int, Entry]) -> Answer:
+    """The answer for a count of which neither more nor less is better: the counts, nobody ahead."""
+    ranked = [cell for cell in entries if not rows[cell].limit]
+    rounds = min(entries[cell].n for cell in ranked)
+    text = f"{_title(column)}: {', '.join(_values(column, ranked, rows, entries))}, {_rounds(rounds)}"
+    return Answer(column, text, False, "", None, None, rounds)
+
+
 def not_judged(column: Column, reasons: Mapping[int, str], rows: Mapping[int, Row]) -> Answer:
     """The answer for a column that cannot be ranked; `reasons` has the cells that keep it from that."""
     why = "; ".join(dict.fromkeys(reasons.values()))
@@ -55,7 +63,7 @@ def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
             by_phase.setdefault((one.column.phase, one.column.metric), []).append(one)
     for group in by_phase.values():
         first = group[0]
-        if len(group) == 1 or len({(one.best, one.claimed) for one in group}) > 1:
+        if len(group) == 1 or not first.best or len({(one.best, one.claimed) for one in group}) > 1:
             sentences += [(_without_note(one), one.claimed) for one in group]
             continue
         ratios = [one.ratio.value for one in group if one.ratio is not None]
@@ -107,23 +115,30 @@ def _counts(
     column: Column, found: Leading[int], rows: Mapping[int, Row], entries: Mapping[int, Entry]
 ) -> tuple[str, bool]:
     """Counts are told as they are: they may be 0, and nothing divides by that."""
-    ranked = sorted((cell for cell in entries if not rows[cell].limit), key=lambda c: entries[c].median)
-    if column.direction == "higher":
-        ranked.reverse()
+    ranked = [cell for cell in entries if not rows[cell].limit]
     medians = [entries[cell].median for cell in ranked]
-    scale = scale_for(medians, column.unit)
-    if medians[0] == medians[-1]:
-        return f"{_title(column)}: {scale.full(medians[0])} for all, {_rounds(found.rounds)}", False
-    told = [f"{rows[cell].name} {scale.full(entries[cell].median)}" for cell in ranked]
-    if len(told) > _MOST_COUNTS:
-        told = [*told[: _MOST_COUNTS - 1], f"… {told[-1]}"]
-    text = f"{_title(column)}: {', '.join(told)}"
+    if min(medians) == max(medians):
+        number = scale_for(medians, column.unit).full(medians[0])
+        return f"{_title(column)}: {number} for all, {_rounds(found.rounds)}", False
+    values = _values(column, ranked, rows, entries)
+    if len(values) > _MOST_COUNTS:
+        values = [*values[: _MOST_COUNTS - 1], f"… {values[-1]}"]
+    text = f"{_title(column)}: {', '.join(values)}"
     if found.pilot:
         return f"{text}; a pilot of {_rounds(found.rounds)}", False
     if len(found.shared) == len(ranked) - 1:
         return f"{text}; none clearly {_word(column)}, {_rounds(found.rounds)}", False
     names = ", ".join(rows[cell].name for cell in (found.best, *found.shared))
     return f"{text}; {_word(column)}: {names}, {_rounds(found.rounds)}", True
+
+
+def _values(
+    column: Column, cells: Sequence[int], rows: Mapping[int, Row], entries: Mapping[int, Entry]
+) -> list[str]:
+    """Names with their medians, the best first; the lowest first where nothing is better."""
+    ranked = sorted(cells, key=lambda cell: entries[cell].median, reverse=column.direction == "higher")
+    scale = scale_for([entries[cell].median for cell in ranked], column.unit)
+    return [f"{rows[cell].name} {scale.full(entries[cell].median)}" for cell in ranked]
 
 
 def _subject(column: Column) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from fsdyno.errors import Exit, UserError, nearest
-from fsdyno.report.answer import answer, not_judged
+from fsdyno.report.answer import answer, not_judged, told
 from fsdyno.report.judge import Judge
 from fsdyno.report.model import Answer, Column, Doubt, Entry, Missing, Report, Row
 from fsdyno.report.rows import barrier_note, label_of, machines_of, problems_of, rows_of, sentence
@@ -214,7 +214,9 @@ def _columns(
         columns.append(column)
         entries.extend(here.values())
         ranked = {i: (groups[i][0], groups[i][1]) for i in here if not by_index[i].limit}
-        if len(ranked) < 2 or better not in ("higher", "lower"):
+        if better == "neither" and counted and ranked:
+            answers.append(told(column, by_index, here))
+        if len(ranked) < 2 or better == "neither":
             continue
         reasons = judge.why_not_ranked(column, list(ranked))
         if reasons:

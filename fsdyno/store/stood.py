@@ -22,6 +22,7 @@ _MACHINE = ("kernel", "accelerator", "cpus", "memory", "qemu")
 _FORMAT = (
     "features", "version", "revision", "checksum",
     "block_size", "sector_size", "cluster_size", "segment_size", "node_size", "inode_size",
+    "stride", "stripe_width", "sunit", "swidth", "agcount", "hash",
 )  # fmt: skip
 
 # Parts of a stack that say whether what lies on them starts and ends with the stripes.

@@ -74,6 +74,7 @@ def test_features_are_a_set(features: list[str]) -> None:
         {"features": ["extent", "64bit", "casefold"]},
         {"block_size": 1024},
         {"version": 4},
+        {"stride": 16, "stripe_width": 48},
     ],
 )
 def test_what_mkfs_chose_otherwise_is_another_file_system(other: dict[str, Any]) -> None:
