@@ -63,22 +63,15 @@ def _stackable(survey: Survey, abilities: list[dict[str, Any]]) -> Table:
     table = _grid()
     for fs in abilities:
         for place, ability in fs["places"].items():
-            driver = f"driver {fs['driver']}" if fs.get("driver") else ""
             missing = [
                 f"no {purpose}: {name} is missing (install the package {survey['tools'][name]['package']})"
                 for name, purpose in fs["tools"].items()
-                if ability["able"] and name in survey["tools"] and not survey["tools"][name].get("path")
+                if name in survey["tools"] and not survey["tools"][name].get("path")
             ]
-            detail = (
-                _why(ability) if not ability["able"] else "; ".join(missing) or ability.get("detail") or ""
-            )
-            table.add_row(
-                f"  {fs['name']}",
-                _mark(ability["able"]),
-                place,
-                driver if ability["able"] else "",
-                Text(detail),
-            )
+            driver = f"driver {fs['driver']}" if fs.get("driver") else None
+            found = [driver, *(missing or [ability.get("detail")])]
+            detail = "; ".join(filter(None, found)) if ability["able"] else _why(ability)
+            table.add_row(f"  {fs['name']}", _mark(ability["able"]), place, Text(detail))
     return table
 
 
