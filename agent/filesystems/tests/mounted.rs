@@ -142,6 +142,7 @@ fn what_the_kernel_did_not_take_is_named_with_what_it_has() {
         ("btrfs", json!({ "online_discard": "off" }), "rw,discard=async", "rw", "online_discard = \"off\""),
         ("btrfs", json!({ "online_discard": "sync" }), "rw,discard=async", "rw", "online_discard = \"sync\""),
         ("btrfs", json!({ "ssd": "on" }), "rw,ssd_spread", "rw", "ssd = \"on\""),
+        ("btrfs", json!({ "ssd": "off" }), "rw,space_cache=v2", "rw", "ssd = \"off\""),
         ("btrfs", json!({ "compress": "zstd" }), "rw,compress=zlib:3", "rw", "compress = \"zstd\""),
         ("btrfs", json!({ "compress": "zstd:1" }), "rw,compress=zstd:15", "rw", "compress = \"zstd:1\""),
         ("btrfs", json!({ "thread_pool": 3 }), "rw,thread_pool=5", "rw", "thread_pool = 3"),
