@@ -7,7 +7,7 @@ mod set;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fsdyno_spec::trial::{Settings, Stack};
 
@@ -129,7 +129,7 @@ impl<'rig> TrialStack<'rig> {
     /// # Errors
     /// What the kernel or a tool said.
     pub fn change(&mut self, change: &Change<'_>, stop: &AtomicBool) -> Result<Option<Facts>, Failure> {
-        let mut done: Option<Facts> = None;
+        let (begin, mut done) = (Instant::now(), None::<Facts>);
         for index in 0..self.layers.len() {
             let changed =
                 self.with_layer(index, stop, &mut |_, _| (), |layer, context| layer.change(context, change))?;
@@ -137,6 +137,7 @@ impl<'rig> TrialStack<'rig> {
                 done.get_or_insert_default().extend(facts);
             }
         }
+        self.took = begin.elapsed();
         if let Some(facts) = &mut done {
             facts.extend(self.put_again()?);
         }

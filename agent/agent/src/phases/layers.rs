@@ -1,8 +1,13 @@
 //! Phases that change what lies between the leaves and the file system: members fail and come back, the
 //! array grows. And what an array does by itself while something else is measured.
 
+use std::fs::File;
+use std::path::Path;
+use std::time::Instant;
+
+use fsdyno_filesystems::{Role, quote};
 use fsdyno_spec::array::Grow;
-use fsdyno_spec::outcome::{Doubt, Flag, Outcome};
+use fsdyno_spec::outcome::{Doubt, Flag, Outcome, Reason};
 use fsdyno_spec::trial::Action;
 use fsdyno_stack::Change;
 use serde_json::json;
@@ -20,24 +25,104 @@ impl Bench<'_, '_> {
                     Change::Resync => self.status.rebuild_wanted = false,
                     Change::Fail(_) | Change::Grow { .. } => {}
                 }
-                Done::facts(facts)
+                Done { wall: Some(self.stack.took()), ..Done::facts(facts) }
             }
             Ok(None) => Done::not_applicable("there is no array"),
             Err(failure) => failure.into(),
         }
     }
 
-    /// The array takes spares in; then the file system is told, if it is mounted and can be told.
-    pub(super) fn grow(&mut self, name: &str, grow: &Grow) -> Done {
+    /// The array takes spares in, the volume and the mounted file system take the room; then the file
+    /// system is told the new geometry, if it can be told.
+    pub(super) fn grow(&mut self, name: &str, grow: &Grow, deadline: Instant) -> Done {
+        if let Err(not) = self.may_grow() {
+            return not;
+        }
+        let size = |bench: &Self| bench.stack.device().map(|device| device.size);
+        let before = size(self);
         let mut done = self.change(name, &Change::Grow { members: grow.members });
         if done.outcome.is_some() {
             return done;
         }
         self.status.members = Some(grow.members);
-        if grow.tell {
+        // A mirror that gets another member has no more room.
+        if size(self) > before {
+            self.take_room(name, &mut done, deadline);
+        }
+        if grow.tell && done.outcome.is_none() {
             self.tell(name, &mut done);
         }
+        if !self.status.uuid.is_empty() && done.outcome.is_none() {
+            self.superblock_now(&mut done);
+        }
         done
+    }
+
+    /// Whether the file system that was made can take the room, before hours are spent on a reshape.
+    fn may_grow(&self) -> Result<(), Done> {
+        let Some((filesystem, _)) = &self.filesystem else { return Ok(()) };
+        if self.status.uuid.is_empty() || self.stack.layers().is_empty() {
+            return Ok(());
+        }
+        if self.stack.mount_point().is_none() {
+            let reason = Reason::new("the file system is not mounted: it would not take the new room")
+                .advise("put a `mount` phase before, or `grow` before `mkfs`");
+            return Err(Done::not(Outcome::Failed, reason));
+        }
+        filesystem.grow("", "").map(drop).map_err(|reason| {
+            let advice = "put `grow` before `mkfs`, or measure another file system";
+            Done::not(Outcome::Unsupported, reason.advise(advice))
+        })
+    }
+
+    /// The mounted file system takes the room of its device. What it says of itself then is read back.
+    fn take_room(&mut self, name: &str, done: &mut Done, deadline: Instant) {
+        let (Some((filesystem, _)), Some(device), Some(point)) =
+            (&self.filesystem, self.stack.device().cloned(), self.stack.mount_point().map(Path::to_path_buf))
+        else {
+            return;
+        };
+        let (node, at) = (device.path.to_string_lossy(), point.to_string_lossy());
+        let before = room(&point);
+        let tool = match filesystem.grow(&node, &at) {
+            Ok(tool) => tool,
+            Err(reason) => return done.outcome = Some((Outcome::Unsupported, reason)),
+        };
+        let words = std::iter::once(&tool.program).chain(&tool.args).map(|word| match word {
+            word if *word == node => "\"$DEV\"".to_string(),
+            word if *word == at => "\"$MNT\"".to_string(),
+            word => quote(word),
+        });
+        self.script.add(name, format!("time {}", words.collect::<Vec<_>>().join(" ")));
+        let grown = self.run_tool(Role::Grow, &tool, deadline);
+        done.tools.extend(grown.tools);
+        done.outcome = grown.outcome;
+        let took = grown.wall.unwrap_or_default().as_secs_f64();
+        let after = room(&point);
+        done.facts.insert("file_system_grow_seconds".into(), json!(took));
+        done.facts.insert("file_system_bytes_before".into(), json!(before));
+        done.facts.insert("file_system_bytes".into(), json!(after));
+        if done.outcome.is_none() && before >= after {
+            let message = format!("{} ended well, but the file system has no more room", tool.program);
+            let reason = Reason::new(message).advise("its messages are in the trial's artefacts");
+            done.outcome = Some((Outcome::Failed, reason));
+        }
+    }
+
+    /// What the superblock says after all that, once it is on the device: what a mounted file system was
+    /// told need not be there.
+    fn superblock_now(&mut self, done: &mut Done) {
+        let (Some((filesystem, _)), Some(device)) = (&self.filesystem, self.stack.device()) else { return };
+        let read = self.stack.sync().map_err(|failure| failure.reason).and_then(|()| {
+            let mut file = File::open(&device.path)
+                .map_err(|error| Reason::new(format!("{}: {error}", device.path.display())))?;
+            filesystem.superblock(&mut file)
+        });
+        let fact = match read {
+            Ok(found) => found.facts.into_iter().collect(),
+            Err(reason) => json!(reason.message),
+        };
+        done.facts.insert("superblock".into(), fact);
     }
 
     /// Tells the mounted file system the geometry that the array has now. That it cannot be told is a
@@ -93,4 +178,9 @@ impl Bench<'_, '_> {
         // A rebuild that has ended is not wanted a second time.
         self.status.rebuild_wanted &= after.is_some();
     }
+}
+
+/// Bytes of data that a mounted file system has room for, used or not.
+fn room(point: &Path) -> u64 {
+    rustix::fs::statvfs(point).map_or(0, |found| found.f_blocks.saturating_mul(found.f_frsize))
 }

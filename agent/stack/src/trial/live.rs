@@ -90,8 +90,8 @@ impl TrialStack<'_> {
         disks_of(self.rig, &self.leaves).into_iter().try_for_each(Disk::hold)
     }
 
-    /// What the kernel's own calls of the last mount or unmount took, without our records and
-    /// read-backs.
+    /// What the last mount, unmount or change of the layers took, without our records and read-backs
+    /// around it.
     #[must_use]
     pub fn took(&self) -> Duration {
         self.took

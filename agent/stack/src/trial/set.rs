@@ -118,7 +118,9 @@ impl TrialStack<'_> {
         // The host's limits are nobody's layer.
         let wanted = Settings { dirty_bytes: None, dirty_background_bytes: None, ..self.wanted.clone() };
         let mut facts = self.set(&wanted)?;
-        facts.insert("put_again".into(), json!(reset));
+        if !reset.is_empty() {
+            facts.insert("put_again".into(), json!(reset));
+        }
         Ok(facts)
     }
 }
