@@ -35,8 +35,10 @@ pub const SHORTEST: f64 = 0.2;
 
 /// Complaints that say nothing about the machine's health. A device that cannot write zeroes or
 /// discard by itself says so once, and the kernel writes the zeroes. A rate limit only counts lines
-/// of a kind of which others stand in the log and are judged themselves.
-const HARMLESS: [(&str, &str); 3] = [
+/// of a kind of which others stand in the log and are judged themselves. A driver that will go one day
+/// is here today.
+const HARMLESS: [(&str, &str); 4] = [
+    ("deprecated", "removed from the kernel"),
     ("operation not supported error", "(WRITE_ZEROES)"),
     ("operation not supported error", "(DISCARD)"),
     (": ", " callbacks suppressed"),
