@@ -270,7 +270,7 @@ impl Bench<'_, '_> {
             Action::Fail(fail) => self.change(name, &Change::Fail(&fail.members)),
             Action::Add(add) => self.change(name, &Change::Add { members: &add.members, wait: add.wait }),
             Action::Resync(_) => self.change(name, &Change::Resync),
-            Action::Grow(grow) => self.grow(name, grow),
+            Action::Grow(grow) => self.grow(name, grow, deadline),
         }
     }
 

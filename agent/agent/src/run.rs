@@ -36,16 +36,7 @@ pub fn run(options: RigOptions, cache: PathBuf) -> ExitCode {
 pub fn run_in_guest() -> ExitCode {
     let home = Path::new("/run/fsdyno");
     let (state, work) = (home.join("state"), home.join("work"));
-    serve(
-        RigOptions {
-            state,
-            work,
-            attached: true,
-            modules: Some(fsdyno_machine::Wiring::load),
-            ..RigOptions::default()
-        },
-        Place::Guest,
-    )
+    serve(RigOptions { state, work, attached: true, ..RigOptions::default() }, Place::Guest)
 }
 
 fn serve(options: RigOptions, place: Place) -> ExitCode {

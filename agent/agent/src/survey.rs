@@ -90,9 +90,11 @@ pub fn version_of(program: &str) -> Option<String> {
 
 /// Package and version arguments of every tool that fsdyno may run, by name.
 fn known_tools() -> BTreeMap<&'static str, (&'static str, &'static [&'static str])> {
-    let of_filesystems = TABLE.iter().flat_map(|fs| fs.tools());
+    let of_filesystems = TABLE.iter().flat_map(|fs| fs.tools().into_iter().map(|(_, program)| program));
+    let growers = TABLE.iter().filter_map(|fs| fs.grower());
     of_filesystems
-        .map(|(_, program)| (program.name, (program.package, program.version)))
+        .chain(growers)
+        .map(|program| (program.name, (program.package, program.version)))
         .chain(OTHER_TOOLS.iter().map(|(name, package, args)| (*name, (*package, *args))))
         .collect()
 }

@@ -13,7 +13,8 @@ use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
 use crate::here::{Change, Here};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{Choice, EXTRA_MOUNT, Feature, Kind, NOATIME, OptionRow, Options, Rule, extra_mkfs};
-use crate::verdict::{ToolVerdict, made};
+use crate::plan::POINT;
+use crate::verdict::{ToolVerdict, grown, made};
 
 pub(crate) static BTRFS: FileSystem = FileSystem {
     name: "btrfs",
@@ -31,10 +32,15 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
         )),
         identity: Identity::Uuid,
         geometry: None,
+        grow: Ok((
+            Program { name: "btrfs", package: "btrfs-progs", version: &["--version"], exit: grown },
+            &["filesystem", "resize", "max", POINT],
+        )),
         superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
     flushes: true,
+    counts_inodes: true,
     notes: &[
         "Metadata is kept twice (profile dup) on one device unless told otherwise, since btrfs-progs 5.15; the \
          profile found on the medium is recorded.",

@@ -15,7 +15,10 @@ use crate::geometry::Geometry;
 use crate::here::{Change, Here, KernelConfig};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{Feature, Kind, OptionRow, Options, Rule, extra_mkfs, geometry_alone};
-use crate::verdict::{ToolVerdict, made};
+use crate::verdict::{ToolVerdict, grown, made};
+
+pub(crate) const RESIZE2FS: Program =
+    Program { name: "resize2fs", package: "e2fsprogs", version: &[], exit: grown };
 
 pub(crate) const MKE2FS: Program =
     Program { name: "mke2fs", package: "e2fsprogs", version: &["-V"], exit: made };

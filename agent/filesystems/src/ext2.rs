@@ -7,6 +7,7 @@ use crate::ext;
 use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity};
 use crate::here::{Here, KernelConfig};
 use crate::options::{EXTRA_MOUNT, GEOMETRY, NOATIME, ONLINE_DISCARD, Options};
+use crate::plan::DEVICE;
 
 pub(crate) static EXT2: FileSystem = FileSystem {
     name: "ext2",
@@ -20,10 +21,12 @@ pub(crate) static EXT2: FileSystem = FileSystem {
         check: Ok((ext::E2FSCK, ext::CHECK)),
         identity: Identity::Uuid,
         geometry: Some(ext::GEOMETRY_RULE),
+        grow: Ok((ext::RESIZE2FS, &[DEVICE])),
         superblock: ext::superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
     flushes: true,
+    counts_inodes: true,
     notes: &[ext::NOTE_DRIVER, ext::NOTE_LAZY],
     options: &[
         ext::BLOCK_SIZE,

@@ -5,6 +5,7 @@ use fsdyno_spec::units::Bytes;
 use crate::ext;
 use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity};
 use crate::options::{EXTRA_MOUNT, GEOMETRY, NOATIME, ONLINE_DISCARD};
+use crate::plan::DEVICE;
 
 pub(crate) static EXT3: FileSystem = FileSystem {
     name: "ext3",
@@ -19,10 +20,12 @@ pub(crate) static EXT3: FileSystem = FileSystem {
         check: Ok((ext::E2FSCK, ext::CHECK)),
         identity: Identity::Uuid,
         geometry: Some(ext::GEOMETRY_RULE),
+        grow: Ok((ext::RESIZE2FS, &[DEVICE])),
         superblock: ext::superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
     flushes: true,
+    counts_inodes: true,
     notes: &[ext::NOTE_DRIVER, ext::NOTE_LAZY, ext::NOTE_JOURNAL],
     options: &[
         ext::BLOCK_SIZE,

@@ -33,10 +33,12 @@ pub(crate) static F2FS: FileSystem = FileSystem {
         )),
         identity: Identity::Uuid,
         geometry: None,
+        grow: Err("an F2FS grows only while it is not mounted (resize.f2fs), which fsdyno does not do"),
         superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
     flushes: true,
+    counts_inodes: false,
     notes: &[
         "mkfs.f2fs and the kernel discard by default; here neither does unless `discard` and `online_discard` \
          say so.",

@@ -14,7 +14,7 @@ use crate::geometry::Geometry;
 pub use crate::here::{Here, KernelConfig};
 use crate::medium::{Medium, Superblock};
 use crate::options::{OptionRow, Options, Rule, spell};
-use crate::plan::{CommandLine, MountPlan};
+use crate::plan::{CommandLine, DEVICE, MountPlan, POINT};
 use crate::verdict::ToolVerdict;
 use crate::verify;
 
@@ -33,6 +33,8 @@ pub struct FileSystem {
     pub barrier_off: Option<BarrierOff>,
     /// Whether it sends flushes at all; false: always without barriers, whatever is asked.
     pub flushes: bool,
+    /// Whether `statfs` counts its inodes one by one, so that it proves what was made and deleted.
+    pub counts_inodes: bool,
     /// What its rows should be read with.
     pub notes: &'static [&'static str],
     /// Options.
@@ -68,6 +70,9 @@ pub struct Disk {
     pub identity: Identity,
     /// How it is told the geometry of an array; none if it takes none.
     pub geometry: Option<GeometryRule>,
+    /// Makes it take the room of a device that has grown, while it is mounted; in the arguments [`POINT`]
+    /// stands for the mount point and [`DEVICE`] for the device. Or why it is not grown.
+    pub grow: Result<(Program, &'static [&'static str]), &'static str>,
     /// Reads what mkfs chose from the medium.
     pub superblock: fn(&mut dyn Medium) -> Result<Superblock, Reason>,
 }
@@ -180,15 +185,18 @@ pub enum Role {
     Mkfs,
     /// Checks it.
     Check,
+    /// Makes it larger.
+    Grow,
 }
 
 impl Role {
-    /// `mkfs` or `check`.
+    /// `mkfs`, `check` or `grow`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Mkfs => "mkfs",
             Self::Check => "check",
+            Self::Grow => "grow",
         }
     }
 }
@@ -400,10 +408,39 @@ impl FileSystem {
         Ok(CommandLine { program: program.name.to_string(), args })
     }
 
+    /// The command that makes the mounted file system take the room of a device that has grown.
+    ///
+    /// # Errors
+    /// Why it is not grown.
+    pub fn grow(&self, device: &str, point: &str) -> Result<CommandLine, Reason> {
+        let (program, arguments) = self.on_disk()?.grow.map_err(Reason::new)?;
+        let word = |argument: &&str| match *argument {
+            DEVICE => device.to_string(),
+            POINT => point.to_string(),
+            other => other.to_string(),
+        };
+        Ok(CommandLine { program: program.name.to_string(), args: arguments.iter().map(word).collect() })
+    }
+
+    /// Names of the superblock's facts that tell the geometry; none if it takes none.
+    #[must_use]
+    pub fn geometry_facts(&self) -> Vec<&'static str> {
+        let rule = self.disk.as_ref().and_then(|disk| disk.geometry);
+        let facts = rule.and_then(|rule| (rule.facts)(None, 4096).ok()).unwrap_or_default();
+        facts.into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// The program that makes it larger, if one does.
+    #[must_use]
+    pub fn grower(&self) -> Option<Program> {
+        self.disk.as_ref().and_then(|disk| disk.grow.ok()).map(|(program, _)| program)
+    }
+
     /// What an exit code of one of its programs means.
     #[must_use]
     pub fn exit_meaning(&self, role: Role, code: i32) -> ToolVerdict {
-        let program = self.tools().into_iter().find(|(known, _)| *known == role);
+        let grower = self.grower().map(|program| (Role::Grow, program));
+        let program = self.tools().into_iter().chain(grower).find(|(known, _)| *known == role);
         program.map_or(ToolVerdict::unknown(), |(_, program)| (program.exit)(code))
     }
 

@@ -30,10 +30,12 @@ pub(crate) static JFS: FileSystem = FileSystem {
         )),
         identity: Identity::Label(LABEL),
         geometry: None,
+        grow: Err("a JFS grows by a remount of its own (`resize`), which fsdyno does not do"),
         superblock,
     }),
     barrier_off: None,
     flushes: false,
+    counts_inodes: true,
     notes: &[
         "JFS never sends a flush to its device, not even for fsync: it is always without barriers. Do not rank \
          it against rows that have them.",

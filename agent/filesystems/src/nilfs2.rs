@@ -13,9 +13,9 @@ use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
 use crate::here::Here;
 use crate::medium::{Block, Medium, Superblock, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, ONLINE_DISCARD, OptionRow, Options, extra_mkfs};
-use crate::plan::{CommandLine, MountPlan, POINT};
+use crate::plan::{CommandLine, DEVICE, MountPlan, POINT};
 use crate::rule::Rule;
-use crate::verdict::made;
+use crate::verdict::{grown, made};
 
 pub(crate) static NILFS2: FileSystem = FileSystem {
     name: "nilfs2",
@@ -30,10 +30,15 @@ pub(crate) static NILFS2: FileSystem = FileSystem {
         check: Err("no program that checks a NILFS2 file system exists"),
         identity: Identity::Label(LABEL),
         geometry: None,
+        grow: Ok((
+            Program { name: "nilfs-resize", package: "nilfs-tools", version: &["-V"], exit: grown },
+            &["-y", DEVICE],
+        )),
         superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
     flushes: true,
+    counts_inodes: true,
     notes: &[
         "No program that checks it exists.",
         "mkfs.nilfs2 takes no UUID: a medium of ours is known by its label.",

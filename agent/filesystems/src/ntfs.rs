@@ -34,10 +34,12 @@ pub(crate) static NTFS: FileSystem = FileSystem {
         )),
         identity: Identity::Label(LABEL),
         geometry: None,
+        grow: Err("an NTFS grows only while it is not mounted (ntfsresize), which fsdyno does not do"),
         superblock,
     }),
     barrier_off: None,
     flushes: true,
+    counts_inodes: false,
     notes: &[
         "ntfsfix -n looks at the boot sectors, the first records and the journal only: it is no full check, and \
          none exists outside Windows.",

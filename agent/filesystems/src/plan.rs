@@ -36,6 +36,9 @@ pub struct MountPlan {
 /// Stands for the mount point in the arguments of a helper or daemon.
 pub const POINT: &str = "{point}";
 
+/// Stands for the device in the arguments of a program that takes it not at the end.
+pub const DEVICE: &str = "{device}";
+
 /// By which each helper and daemon of the table prints its version.
 pub const VERSION: &str = "-V";
 

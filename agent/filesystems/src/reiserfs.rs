@@ -12,8 +12,9 @@ use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
 use crate::here::Here;
 use crate::medium::{Block, Medium, Superblock, block_size};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, extra_mkfs};
+use crate::plan::DEVICE;
 use crate::rule::{Choice, Rule};
-use crate::verdict::{ToolVerdict, made_or_not};
+use crate::verdict::{ToolVerdict, grown, made_or_not};
 
 pub(crate) static REISERFS: FileSystem = FileSystem {
     name: "reiserfs",
@@ -36,10 +37,15 @@ pub(crate) static REISERFS: FileSystem = FileSystem {
         )),
         identity: Identity::Uuid,
         geometry: None,
+        grow: Ok((
+            Program { name: "resize_reiserfs", package: "reiserfsprogs", version: &["-v"], exit: grown },
+            &["-f", DEVICE],
+        )),
         superblock,
     }),
     barrier_off: Some(BarrierOff::MountOption),
     flushes: true,
+    counts_inodes: true,
     notes: &[
         "ReiserFS was removed in Linux 6.13.",
         "reiserfsck --check replays the journal first, and writes the time of the check into the superblock.",

@@ -10,6 +10,7 @@ pub(crate) static TMPFS: FileSystem = FileSystem {
     disk: None,
     barrier_off: None,
     flushes: true,
+    counts_inodes: true,
     notes: &[
         "Keeps everything in memory: nothing is made, checked, flushed or cold. Its size is the device's size.",
     ],

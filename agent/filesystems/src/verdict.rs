@@ -39,6 +39,15 @@ pub fn made(code: i32) -> ToolVerdict {
     }
 }
 
+/// Tools that make a file system larger: 0 or not.
+#[must_use]
+pub fn grown(code: i32) -> ToolVerdict {
+    match code {
+        0 => ToolVerdict::good("grown"),
+        _ => ToolVerdict::bad("refused or failed; its messages say why"),
+    }
+}
+
 /// Tools that make something and exit with whatever number went wrong: 0 or not.
 #[must_use]
 pub fn made_or_not(code: i32) -> ToolVerdict {

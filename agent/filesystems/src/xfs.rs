@@ -16,7 +16,8 @@ use crate::options::{
     EXTRA_MOUNT, GEOMETRY, Kind, NOATIME, ONLINE_DISCARD, OptionRow, Options, Rule, extra_mkfs,
     geometry_alone,
 };
-use crate::verdict::{ToolVerdict, made};
+use crate::plan::POINT;
+use crate::verdict::{ToolVerdict, grown, made};
 
 pub(crate) static XFS: FileSystem = FileSystem {
     name: "xfs",
@@ -34,10 +35,15 @@ pub(crate) static XFS: FileSystem = FileSystem {
         )),
         identity: Identity::Uuid,
         geometry: Some(GeometryRule { mkfs: geometry_arguments, facts: geometry_facts, tell }),
+        grow: Ok((
+            Program { name: "xfs_growfs", package: "xfsprogs", version: &["-V"], exit: grown },
+            &["-d", POINT],
+        )),
         superblock,
     }),
     barrier_off: Some(BarrierOff::Queue),
     flushes: true,
+    counts_inodes: true,
     notes: &[
         "The kernel has no barrier option for XFS any more: barrier = false sets queue/write_cache to write \
          through, which sends no flushes either.",

@@ -25,18 +25,6 @@ use crate::settings::Facts;
 use crate::sysfs::{self, BlockDevice};
 use crate::tool::{self, ToolOutput};
 
-/// Modules of a level; the kernel asks for them itself where it can.
-#[must_use]
-pub fn modules(spec: &Array) -> [&'static str; 2] {
-    let level = match spec.level {
-        Level::Raid0 => "raid0",
-        Level::Raid1 => "raid1",
-        Level::Raid5 | Level::Raid6 => "raid456",
-        Level::Raid10 => "raid10",
-    };
-    ["md_mod", level]
-}
-
 /// Numbers that arrays of ours get: the kernel and other tools count down from 127, mdadm ends at 511.
 const NUMBERS: std::ops::RangeInclusive<u32> = 256..=511;
 
@@ -107,6 +95,7 @@ impl MdArray {
     }
 
     fn make(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
+        (context.progress)("making the array", 0.0);
         let begin = Instant::now();
         let devices: Vec<String> = self.leaves.iter().map(path).collect();
         let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
@@ -374,10 +363,25 @@ impl MdArray {
         self.plan = plan;
         self.look()?;
         self.verify()?;
-        let mut facts = self.facts();
+        let mut facts = self.facts_now();
         facts.insert("reshape_seconds".into(), json!(took.as_secs_f64()));
         facts.insert("size_before".into(), json!(before));
         Ok(facts)
+    }
+
+    /// Without how it was made.
+    fn facts_now(&self) -> Facts {
+        let plan = &self.plan;
+        let mut facts = self.state.facts();
+        facts.insert("path".into(), json!(self.device.path));
+        facts.insert("size".into(), json!(self.device.size));
+        facts.insert("logical_block_size".into(), json!(self.device.logical_block_size));
+        facts.insert("uuid".into(), json!(self.uuid));
+        facts.insert("resync".into(), json!(plan.resync));
+        facts.insert("layout".into(), json!(plan.layout.map(fsdyno_filesystems::Layout::name)));
+        facts.insert("data_disks".into(), json!(plan.geometry.map(|g| g.data_disks)));
+        facts.insert("stripe".into(), json!(plan.geometry.map(|g| g.stripe())));
+        facts
     }
 
     /// The plan with so many members.
@@ -413,17 +417,8 @@ impl Layer for MdArray {
     }
 
     fn facts(&self) -> Facts {
-        let plan = &self.plan;
-        let mut facts = self.state.facts();
+        let mut facts = self.facts_now();
         facts.extend(self.made.clone());
-        facts.insert("path".into(), json!(self.device.path));
-        facts.insert("size".into(), json!(self.device.size));
-        facts.insert("logical_block_size".into(), json!(self.device.logical_block_size));
-        facts.insert("uuid".into(), json!(self.uuid));
-        facts.insert("resync".into(), json!(plan.resync));
-        facts.insert("layout".into(), json!(plan.layout.map(fsdyno_filesystems::Layout::name)));
-        facts.insert("data_disks".into(), json!(plan.geometry.map(|g| g.data_disks)));
-        facts.insert("stripe".into(), json!(plan.geometry.map(|g| g.stripe())));
         facts
     }
 

@@ -30,7 +30,7 @@ mod trial;
 pub use clean::clean;
 pub use failure::{Failure, Refused};
 pub use layer::Change;
-pub use rig::{Image, LoadModule, Rig, RigOptions};
+pub use rig::{Image, Rig, RigOptions};
 pub use settings::Facts;
 pub use sysfs::BlockDevice;
 pub use tool::{ToolOutput, find_program};

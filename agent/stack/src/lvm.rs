@@ -27,9 +27,6 @@ use crate::settings::Facts;
 use crate::sysfs::{self, BlockDevice};
 use crate::tool::{self, ToolOutput, find_program};
 
-/// The kernel asks for it itself where it can.
-pub const MODULES: [&str; 1] = ["dm_mod"];
-
 /// How long a device may stay busy because somebody looks at it.
 const SOON: Duration = Duration::from_secs(10);
 
@@ -202,6 +199,45 @@ impl Group {
         self.declared.map(|stripe| stripe.0).or_else(announced)
     }
 
+    /// Without how it was made.
+    fn facts_now(&self) -> Facts {
+        let volumes: serde_json::Map<_, _> = self
+            .plan
+            .volumes
+            .iter()
+            .map(|volume| {
+                let segments: Vec<_> =
+                    self.segments.iter().filter(|s| s.volume == volume.name).map(Segment::fact).collect();
+                let size = self.first(&volume.name).map(|s| s.volume_size);
+                (volume.name.clone(), json!({ "size": size, "segments": segments }))
+            })
+            .collect();
+        let starts: serde_json::Map<_, _> =
+            self.physicals.iter().map(|pv| (pv.device.clone(), json!(pv.start))).collect();
+        let mut facts = Facts::from([
+            ("group".to_string(), json!(self.commands.group)),
+            ("uuid".to_string(), json!(self.physicals.first().map(|pv| &pv.group_uuid))),
+            ("extent".to_string(), json!(self.plan.extent)),
+            ("data_alignment".to_string(), json!(self.plan.data_alignment)),
+            ("pe_start".to_string(), starts.into()),
+            ("volumes".to_string(), volumes.into()),
+            ("used".to_string(), json!(self.plan.used)),
+            ("path".to_string(), json!(self.device.path)),
+            ("size".to_string(), json!(self.device.size)),
+            ("logical_block_size".to_string(), json!(self.device.logical_block_size)),
+        ]);
+        let first = self.first(&self.plan.used).and_then(|segment| segment.on.first());
+        if let Some((_, first)) = first {
+            facts.insert("first_byte".into(), json!(first));
+            if let Some(stripe) = self.stripe() {
+                facts.insert("stripe_below".into(), json!(stripe));
+                facts.insert("off_stripe".into(), json!(first % stripe));
+                facts.insert("aligned".into(), json!(first.is_multiple_of(stripe)));
+            }
+        }
+        facts
+    }
+
     /// Takes the new room of the devices below, if there is any.
     fn grow(&mut self, context: &mut Context<'_>) -> Result<Option<Facts>, Failure> {
         let mut grown = false;
@@ -223,7 +259,7 @@ impl Group {
             self.look(context)?;
         }
         self.verify()?;
-        Ok(Some(Facts::from([("lvm".to_string(), self.facts().into_iter().collect::<Value>())])))
+        Ok(Some(Facts::from([("lvm".to_string(), self.facts_now().into_iter().collect::<Value>())])))
     }
 }
 
@@ -237,41 +273,8 @@ impl Layer for Group {
     }
 
     fn facts(&self) -> Facts {
-        let volumes: serde_json::Map<_, _> = self
-            .plan
-            .volumes
-            .iter()
-            .map(|volume| {
-                let segments: Vec<_> =
-                    self.segments.iter().filter(|s| s.volume == volume.name).map(Segment::fact).collect();
-                let size = self.first(&volume.name).map(|s| s.volume_size);
-                (volume.name.clone(), json!({ "size": size, "segments": segments }))
-            })
-            .collect();
-        let starts: serde_json::Map<_, _> =
-            self.physicals.iter().map(|pv| (pv.device.clone(), json!(pv.start))).collect();
-        let mut facts = self.made.clone();
-        facts.extend([
-            ("group".to_string(), json!(self.commands.group)),
-            ("uuid".to_string(), json!(self.physicals.first().map(|pv| &pv.group_uuid))),
-            ("extent".to_string(), json!(self.plan.extent)),
-            ("data_alignment".to_string(), json!(self.plan.data_alignment)),
-            ("pe_start".to_string(), starts.into()),
-            ("volumes".to_string(), volumes.into()),
-            ("used".to_string(), json!(self.plan.used)),
-            ("path".to_string(), json!(self.device.path)),
-            ("size".to_string(), json!(self.device.size)),
-            ("logical_block_size".to_string(), json!(self.device.logical_block_size)),
-        ]);
-        let first = self.first(&self.plan.used).and_then(|segment| segment.on.first());
-        if let Some((_, first)) = first {
-            facts.insert("first_byte".into(), json!(first));
-            if let Some(stripe) = self.stripe() {
-                facts.insert("stripe_below".into(), json!(stripe));
-                facts.insert("off_stripe".into(), json!(first % stripe));
-                facts.insert("aligned".into(), json!(first.is_multiple_of(stripe)));
-            }
-        }
+        let mut facts = self.facts_now();
+        facts.extend(self.made.clone());
         facts
     }
 

@@ -28,9 +28,6 @@ use crate::loopdev;
 use crate::sysfs;
 use crate::trial::TrialStack;
 
-/// Loads a kernel module by its name; a module that is there already is no error, else a sentence.
-pub type LoadModule = fn(&str) -> Result<(), String>;
-
 /// Where a rig keeps its things, and what it may destroy.
 #[derive(Clone, Debug, Default)]
 pub struct RigOptions {
@@ -42,8 +39,6 @@ pub struct RigOptions {
     pub destroy: Vec<PathBuf>,
     /// This machine was booted for trials: its `file` devices are virtio disks that it was given.
     pub attached: bool,
-    /// Loads what arrays and volumes need; none: the kernel's own requests suffice.
-    pub modules: Option<LoadModule>,
 }
 
 /// A file for a machine's disk, open for reading and writing, and without a name.
@@ -143,7 +138,6 @@ impl Rig {
             work: canonical(&options.work)?,
             destroy: options.destroy.clone(),
             attached: options.attached,
-            modules: options.modules,
         };
         // Without the privilege there are still directories to measure in.
         let barred = match rustix::process::geteuid().is_root() {

@@ -152,7 +152,7 @@ impl Bench<'_, '_> {
         self.run_tool(Role::Check, &tool, deadline)
     }
 
-    fn run_tool(&mut self, role: Role, tool: &CommandLine, deadline: Instant) -> Done {
+    pub(super) fn run_tool(&mut self, role: Role, tool: &CommandLine, deadline: Instant) -> Done {
         let Some((filesystem, _)) = self.filesystem.as_ref() else { return Done::default() };
         let output = match self.stack.tool(tool, self.stop.flag(), Some(deadline)) {
             Ok(output) => output,

@@ -35,7 +35,7 @@ impl Bench<'_, '_> {
     /// The array takes spares in, the volume and the mounted file system take the room; then the file
     /// system is told the new geometry, if it can be told.
     pub(super) fn grow(&mut self, name: &str, grow: &Grow, deadline: Instant) -> Done {
-        if let Err(not) = self.may_grow() {
+        if let Some(not) = self.cannot_grow() {
             return not;
         }
         let size = |bench: &Self| bench.stack.device().map(|device| device.size);
@@ -53,26 +53,25 @@ impl Bench<'_, '_> {
             self.tell(name, &mut done);
         }
         if !self.status.uuid.is_empty() && done.outcome.is_none() {
-            self.superblock_now(&mut done);
+            self.geometry_on_medium(&mut done);
         }
         done
     }
 
-    /// Whether the file system that was made can take the room, before hours are spent on a reshape.
-    fn may_grow(&self) -> Result<(), Done> {
-        let Some((filesystem, _)) = &self.filesystem else { return Ok(()) };
+    /// Why the file system that was made cannot take the room, before hours are spent on a reshape.
+    fn cannot_grow(&self) -> Option<Done> {
+        let (filesystem, _) = self.filesystem.as_ref()?;
         if self.status.uuid.is_empty() || self.stack.layers().is_empty() {
-            return Ok(());
+            return None;
         }
         if self.stack.mount_point().is_none() {
             let reason = Reason::new("the file system is not mounted: it would not take the new room")
                 .advise("put a `mount` phase before, or `grow` before `mkfs`");
-            return Err(Done::not(Outcome::Failed, reason));
+            return Some(Done::not(Outcome::Failed, reason));
         }
-        filesystem.grow("", "").map(drop).map_err(|reason| {
-            let advice = "put `grow` before `mkfs`, or measure another file system";
-            Done::not(Outcome::Unsupported, reason.advise(advice))
-        })
+        let reason = filesystem.grow("", "").err()?;
+        let advice = "put `grow` before `mkfs`, or measure another file system";
+        Some(Done::not(Outcome::Unsupported, reason.advise(advice)))
     }
 
     /// The mounted file system takes the room of its device. What it says of itself then is read back.
@@ -109,17 +108,21 @@ impl Bench<'_, '_> {
         }
     }
 
-    /// What the superblock says after all that, once it is on the device: what a mounted file system was
-    /// told need not be there.
-    fn superblock_now(&mut self, done: &mut Done) {
+    /// What the superblock says of the geometry after all that: what a mounted file system was told need
+    /// not be there.
+    fn geometry_on_medium(&self, done: &mut Done) {
         let (Some((filesystem, _)), Some(device)) = (&self.filesystem, self.stack.device()) else { return };
+        let names = filesystem.geometry_facts();
+        if names.is_empty() {
+            return;
+        }
         let read = self.stack.sync().map_err(|failure| failure.reason).and_then(|()| {
             let mut file = File::open(&device.path)
                 .map_err(|error| Reason::new(format!("{}: {error}", device.path.display())))?;
             filesystem.superblock(&mut file)
         });
         let fact = match read {
-            Ok(found) => found.facts.into_iter().collect(),
+            Ok(found) => found.facts.into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect(),
             Err(reason) => json!(reason.message),
         };
         done.facts.insert("superblock".into(), fact);

@@ -82,9 +82,12 @@ impl Plan {
             Bitmap::None => "none",
             Bitmap::Internal => "internal",
         };
-        args.push(format!("--bitmap={bitmap}"));
-        if self.resync == ResyncPolicy::AssumeClean && self.level != Level::Raid0 {
-            args.push("--assume-clean".to_string());
+        // Level 0 has nothing to keep track of, and mdadm refuses to be told so.
+        if self.level != Level::Raid0 {
+            args.push(format!("--bitmap={bitmap}"));
+            if self.resync == ResyncPolicy::AssumeClean {
+                args.push("--assume-clean".to_string());
+            }
         }
         args.extend(devices.iter().take(self.members as usize).map(ToString::to_string));
         CommandLine { program: "mdadm".to_string(), args }
@@ -231,7 +234,8 @@ mod tests {
         let mirror = line(&array(Level::Raid1), 2);
         assert!(!mirror.contains("--chunk") && !mirror.contains("--layout"), "{mirror}");
         let clean = Array { resync: ResyncPolicy::AssumeClean, ..array(Level::Raid0) };
-        assert!(!line(&clean, 2).contains("--assume-clean"), "nothing is to be clean at level 0");
+        let striped = line(&clean, 2);
+        assert!(!striped.contains("--assume-clean") && !striped.contains("--bitmap"), "{striped}");
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl State {
             let value = sysfs::number(&sysfs::queue(&self.name).join(attribute)).ok()?;
             Some((attribute.to_string(), json!(value)))
         };
-        let component = self.number("component_size").map(|kib| kib * 1024);
+        let component = self.number("component_size").map(|kib| kib * 1024).filter(|size| *size > 0);
         let mut facts: Facts = [
             text("level", "level"),
             text("array_state", "array_state"),

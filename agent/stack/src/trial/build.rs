@@ -11,7 +11,7 @@ use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use super::TrialStack;
-use crate::array::{self, MdArray};
+use crate::array::MdArray;
 use crate::backing::wipe_signatures;
 use crate::disk::{self, Disk, open_exclusive};
 use crate::failure::{Failure, Refused};
@@ -20,7 +20,7 @@ use crate::identity::nonce;
 use crate::layer::{Context, Layer};
 use crate::leaf::looped::Looped;
 use crate::leaf::{Leaf, attached, slots};
-use crate::lvm::{self, Group};
+use crate::lvm::Group;
 use crate::settings::{self, Facts, LAYER_NEEDS};
 use crate::sysfs::{self, BlockDevice};
 use crate::trial::disks_of;
@@ -191,11 +191,9 @@ impl TrialStack<'_> {
     ) -> Result<Vec<Built>, Refused> {
         let mut built = Vec::new();
         if let Some(spec) = self.spec.array.clone() {
-            self.load(&array::modules(&spec))?;
             built.push(self.build_layer(progress, |context, below| MdArray::build(context, &spec, below))?);
         }
         if let Some(spec) = self.spec.lvm.clone() {
-            self.load(&lvm::MODULES)?;
             let declared = self.declared_stripe()?;
             let build = |context: &mut Context<'_>, below: &[BlockDevice]| {
                 Group::build(context, &spec, below, declared)
@@ -206,17 +204,6 @@ impl TrialStack<'_> {
             check_size(layer.device().size, minimum)?;
         }
         Ok(built)
-    }
-
-    /// Loads modules, where that is this agent's business.
-    fn load(&self, modules: &[&str]) -> Result<(), Refused> {
-        let Some(load) = self.rig.options.modules else { return Ok(()) };
-        modules.iter().try_for_each(|name| {
-            load(name).map_err(|why| {
-                let message = format!("the module {name} cannot be loaded: {why}");
-                Failure::new(Outcome::Unsupported, message, "use a kernel that has it").into()
-            })
-        })
     }
 
     /// Stripe of a hardware array, where the plan declares one.
