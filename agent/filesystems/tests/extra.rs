@@ -463,7 +463,7 @@ fn whatever_words_are_taken_the_device_is_the_only_positional_and_the_last() {
         }
         // These take one to three flags, so hardly any three words are right.
         let few = ["jfs", "reiserfs", "nilfs2"].contains(&fs.name);
-        let enough = if few { taken > 300 } else { taken > 800 && long > 40 };
+        let enough = if few { taken > 300 } else { taken > 800 && long > 20 };
         assert!(enough, "{}: {taken} taken, {long} long: it proves little", fs.name);
     }
 }
