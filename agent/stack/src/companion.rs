@@ -229,7 +229,7 @@ fn contain() -> io::Result<()> {
         }
         match libc::fork() {
             -1 => Err(io::Error::last_os_error()),
-            0 => Ok(()),
+            0 => own_proc(),
             _ => {
                 keep_only(pipe[0]);
                 let mut status = 0;
@@ -239,6 +239,25 @@ fn contain() -> io::Result<()> {
             }
         }
     }
+}
+
+/// Gives the calling process a `/proc` of its PID namespace: a daemon that looks itself up by number
+/// (`/proc/<pid>/oom_score_adj`) would meet somebody else in the agent's. Its copies of mounts go with
+/// it, before the unmount.
+fn own_proc() -> io::Result<()> {
+    // SAFETY: plain system calls on constants.
+    let done = unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(
+                std::ptr::null(),
+                c"/".as_ptr(),
+                std::ptr::null(),
+                libc::MS_REC | libc::MS_SLAVE,
+                std::ptr::null(),
+            ) == 0
+            && libc::mount(c"proc".as_ptr(), c"/proc".as_ptr(), c"proc".as_ptr(), 0, std::ptr::null()) == 0
+    };
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Closes all descriptors but the standard ones and this: those of the agent (locks, devices) must not
@@ -306,6 +325,18 @@ mod tests {
         assert!(!gone("86413"));
         drop(dropped);
         assert!(patience::until(Duration::from_secs(5), || gone("86413")), "killed with its namespace");
+    }
+
+    #[test]
+    fn a_daemon_finds_itself_by_its_number() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: a PID namespace needs root");
+            return;
+        }
+        let looks = "test \"$(cat /proc/$$/comm)\" = sh && exec setsid -f sleep 86414";
+        let daemon = Companion::start_daemon(&shell(looks)).unwrap();
+        daemon.end().unwrap();
+        assert!(fs::read_to_string("/proc/self/stat").unwrap().starts_with(&std::process::id().to_string()));
     }
 
     #[test]
