@@ -5,6 +5,7 @@
 //! kernel's calls or the tool took, without the ledger's records around them. A workload has a clock
 //! of its own: its rates do not pay for starting threads or for making its result.
 
+mod alignment;
 mod filesystem;
 mod geometry;
 mod judge;
@@ -24,7 +25,7 @@ use fsdyno_spec::units::Bytes;
 use fsdyno_spec::workload::{Workload, WorkloadResult};
 use fsdyno_stack::{Change, Failure, Refused, ToolOutput, TrialStack};
 use fsdyno_workload::{Job, Progress};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::channel::Channel;
 use crate::facts::{Facts, built};
@@ -90,6 +91,8 @@ pub struct Status {
     rebuild_wanted: bool,
     /// Doubts about the trial as a whole.
     pub flags: Vec<Flag>,
+    /// Bytes from the start of a stripe to the volume's first one, where there are both.
+    off_stripe: Option<u64>,
 }
 
 /// What a phase did.
@@ -156,6 +159,9 @@ impl Bench<'_, '_> {
                 let reason =
                     "the backing file is not accessed directly: the host may have kept a copy of its data";
                 self.status.flags.push(Flag::new(Doubt::NotCold, reason));
+            }
+            if let Some(off) = part.facts.get("off_stripe").and_then(Value::as_u64) {
+                self.status.off_stripe = Some(off);
             }
             self.channel.send(Event::Built(part));
         }

@@ -287,6 +287,9 @@ impl Kernel {
 
 /// The kernel's build configuration, where it can be read; empty else.
 fn config(release: &str) -> KernelConfig {
+    if let Some(text) = fsdyno_machine::Wiring::kernel_config() {
+        return KernelConfig(text);
+    }
     let mut text = String::new();
     if let Ok(file) = fs::File::open("/proc/config.gz")
         && flate2::read::GzDecoder::new(file).read_to_string(&mut text).is_ok()

@@ -30,6 +30,9 @@ pub struct Wiring {
     pub first_modules: Vec<String>,
     /// The folder of `modules.dep`, on the rig.
     pub modules: PathBuf,
+    /// The kernel's build configuration, on the rig.
+    #[serde(default)]
+    pub config: Option<PathBuf>,
     /// Where the rig looks for its tools.
     pub path: String,
 }
@@ -41,7 +44,24 @@ impl Wiring {
     /// If the folder of its modules cannot be resolved.
     pub fn of(kernel: &Kernel) -> io::Result<Self> {
         let path = std::env::var("PATH").unwrap_or_default();
-        Ok(Self { first_modules: Vec::new(), modules: fs::canonicalize(&kernel.modules)?, path })
+        let config = kernel.config.as_ref().and_then(|config| fs::canonicalize(config).ok());
+        Ok(Self { first_modules: Vec::new(), modules: fs::canonicalize(&kernel.modules)?, config, path })
+    }
+
+    /// As it was written, from inside the guest.
+    fn read() -> io::Result<Self> {
+        Ok(serde_json::from_slice(&fs::read(WIRING[1])?)?)
+    }
+
+    /// A path of the rig's, as the guest sees it with nothing mounted over it.
+    fn bare(path: &Path) -> PathBuf {
+        Path::new(BARE_ROOT).join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// The build configuration of the running kernel, from inside a guest; none elsewhere.
+    #[must_use]
+    pub fn kernel_config() -> Option<String> {
+        fs::read_to_string(Self::bare(&Self::read().ok()?.config?)).ok()
     }
 
     /// The guest's modules, from inside the guest.
@@ -49,9 +69,7 @@ impl Wiring {
     /// # Errors
     /// If this is no guest.
     pub fn modules_of_guest() -> io::Result<Modules> {
-        let wiring: Self = serde_json::from_slice(&fs::read(WIRING[1])?)?;
-        let below = wiring.modules.strip_prefix("/").unwrap_or(&wiring.modules);
-        Ok(Modules::read(&Path::new(BARE_ROOT).join(below)))
+        Ok(Modules::read(&Self::bare(&Self::read()?.modules)))
     }
 
     /// Loads a module and what it needs, from inside the guest.
@@ -149,7 +167,7 @@ fn settle() -> io::Result<()> {
 }
 
 fn agent(verb: &str) -> io::Result<std::process::Child> {
-    let wiring: Wiring = serde_json::from_slice(&fs::read(WIRING[1])?)?;
+    let wiring = Wiring::read()?;
     let port = port()?;
     let mut command = Command::new("/proc/1/exe");
     command

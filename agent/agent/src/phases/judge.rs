@@ -12,7 +12,7 @@ use fsdyno_spec::workload::Workload;
 use fsdyno_stack::{Failure, ToolOutput};
 use serde_json::{Value, json};
 
-use super::{Bench, Done};
+use super::{Bench, Done, alignment};
 use crate::facts::built;
 use crate::here;
 use crate::proof::{self, Seen};
@@ -81,7 +81,11 @@ impl Bench<'_, '_> {
         let devices = self.devices();
         let context =
             Context { devices: &devices, cpus: self.cpus, threads, kernel_log: self.kernel_log.is_some() };
-        done.flags.extend(doubts::judge(delta, &around.lines, &context));
+        // That a member fails is what such a phase is for, and the kernel logs it as an error.
+        let wanted =
+            |line: &&Line| matches!(action, Action::Fail(_)) && line.text.contains("Disk failure on");
+        let lines: Vec<Line> = around.lines.iter().filter(|line| !wanted(line)).cloned().collect();
+        done.flags.extend(doubts::judge(delta, &lines, &context));
         self.judge_layers(action, done, around.at_work.as_deref());
         if let Some(result) = &done.workload {
             let inodes = self.inodes_changed(around.inodes, result.claim.inodes);
@@ -127,6 +131,14 @@ impl Bench<'_, '_> {
                             found.facts.get("block_size").and_then(Value::as_u64).unwrap_or(0);
                         done.facts.extend(found.facts);
                         done.facts.insert("uuid".into(), json!(found.uuid));
+                        let aligned = alignment::judge(
+                            filesystem,
+                            &self.spec.stack,
+                            self.status.members,
+                            &done.facts,
+                            self.status.off_stripe,
+                        );
+                        done.facts.extend(aligned);
                         self.channel.send(built("file_system", done.facts.clone()));
                     }
                     Err(reason) => done.outcome = Some((Outcome::Failed, reason)),
@@ -165,9 +177,13 @@ impl Bench<'_, '_> {
 
     /// Inodes in use, where the file system counts them.
     pub(super) fn inodes(&self) -> Option<i64> {
+        // An existing directory is shared with others; and some file systems make the figures up.
+        let row = self.filesystem.as_ref().map(|(row, _)| *row)?;
+        if self.spec.stack.directory.is_some() || !row.counts_inodes {
+            return None;
+        }
         let found = rustix::fs::statvfs(self.stack.data_root()?).ok()?;
-        (self.spec.stack.directory.is_none() && found.f_files > 0)
-            .then(|| (found.f_files - found.f_ffree) as i64)
+        (found.f_files > 0).then(|| found.f_files as i64 - found.f_ffree as i64)
     }
 
     /// The change since `before`; waits a moment for counts that follow in the background.
