@@ -96,8 +96,8 @@ def _settle(place: str, plan: Plan, survey: Survey, why: str) -> Choice:
 
 def _in_guest(plan: Plan, survey: Survey, because: str) -> Choice:
     plan = plan.in_guest()
-    parts = [because, _guest(survey).get("detail"), EMULATED]
-    choice = _settle(GUEST, plan, survey, f"guest: {'; '.join(filter(None, parts))}")
+    newest = survey["kernels"][0]["release"] if survey.get("kernels") else "none"
+    choice = _settle(GUEST, plan, survey, f"guest (kernel {newest}): {because}; {EMULATED}")
     _assert_fits(choice)
     return choice
 
