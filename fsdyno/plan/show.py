@@ -80,7 +80,7 @@ def _facts(plan: Plan, cost: Estimate) -> list[tuple[str, str]]:
     return [
         ("trials", f"{plan.trials}: {plan.rounds} rounds × {cells}{points}{pilot}"),
         ("place", plan.place),
-        ("stack", stack(plan.cells[0].spec, Walker(plan.schema))),
+        ("stack", _stacks(plan)),
         ("seed", seed),
         ("space", show_bytes(plan.space())),
         (
@@ -90,6 +90,12 @@ def _facts(plan: Plan, cost: Estimate) -> list[tuple[str, str]]:
         ("written", f"about {show_bytes(cost.bytes_written)} in all"),
         ("reference", ", ".join(f"{k} = {v}" for k, v in plan.reference.items()) or "none"),
     ]
+
+
+def _stacks(plan: Plan) -> str:
+    """The stack of the first cell, and how many others there are."""
+    found = list(dict.fromkeys(stack(cell.spec, Walker(plan.schema)) for cell in plan.cells))
+    return found[0] + (f", and {len(found) - 1} more by the matrix" if len(found) > 1 else "")
 
 
 def stack(spec: Spec, walker: Walker) -> str:

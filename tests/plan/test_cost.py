@@ -9,6 +9,7 @@ from rich.console import Console
 
 from fsdyno.plan import Plan, estimate
 from fsdyno.plan.effects import follow
+from fsdyno.plan.estimate import BOOT_SECONDS
 from fsdyno.plan.show import show
 
 Read = Callable[[str], Plan]
@@ -120,3 +121,33 @@ def test_show_warns_of_too_few_rounds(plan_of: Read) -> None:
 def test_square_brackets_in_a_plan_are_text(plan_of: Read) -> None:
     plan = plan_of(TEXT.replace('"Which?"', '"Is [bold] bold?"'))
     assert "Is [bold] bold?" in shown(plan)
+
+
+# ---- arrays and guests ------------------------------------------------------------------------------
+
+
+def test_counted_devices_have_a_file_each(plan_of: Read) -> None:
+    four = TEXT.replace('size = "1GiB" } }]', 'size = "1GiB", count = 4 } }]\nstack.array = { level = 5 }')
+    assert plan_of(four).space() == 4 * GIB
+    screen = shown(plan_of(four))
+    assert "4 × file size=1 GiB > array level=5" in screen
+
+
+def test_an_array_that_computes_its_parity_fills_sparse_files(plan_of: Read) -> None:
+    devices = (
+        'size = "4GiB", count = 3, backing = "sparse" } }]\nstack.array = { level = 5, resync = "wait" }'
+    )
+    filled = TEXT.replace('size = "1GiB" } }]', devices)
+    assert plan_of(filled).space() == 12 * GIB
+    assert plan_of(filled.replace('"wait"', '"assume_clean"')).space() < 2 * GIB
+
+
+def test_a_guest_costs_its_boot_and_slower_trials(plan_of: Read) -> None:
+    base = estimate(plan_of(TEXT)).seconds_per_round
+    guest = TEXT.replace("[trial]\n", "[trial]\nmachine = {}\n", 1)
+    alone = estimate(plan_of(guest)).seconds_per_round
+    assert alone > base + BOOT_SECONDS
+    shared = estimate(plan_of(guest + '[matrix]\nfilesystem = ["ext4", "xfs"]\n')).seconds_per_round
+    assert shared < 2 * alone - BOOT_SECONDS / 2, "one boot serves a round"
+    two = estimate(plan_of(guest + '[matrix]\n"machine.cpus" = [1, 2]\n')).seconds_per_round
+    assert two > shared
