@@ -125,7 +125,8 @@ impl Line<'_> {
 
 impl DiskLine {
     /// The file is known by its descriptor only: it has no name any more. Neither discards nor zeroing
-    /// reach it, so that its extents stay.
+    /// reach it, so that its extents stay. What the rig's disk refuses, the guest sees as an I/O error (by
+    /// itself QEMU would stop the machine when that disk is full, which looks like a guest that hangs).
     fn arguments(&self) -> Vec<String> {
         let Self { descriptor, slot, logical_block_size: block, direct } = self;
         let direct = if *direct { "on" } else { "off" };
@@ -142,7 +143,7 @@ impl DiskLine {
             format!(
                 "virtio-blk-pci,drive=disk{slot},serial=fsdyno-{slot},addr={place:#x}.{function:#x},\
                  multifunction=on,logical_block_size={0},physical_block_size={0},discard=off,write-zeroes=off,\
-                 write-cache=on",
+                 write-cache=on,werror=report,rerror=report",
                 block.0
             ),
         ]
