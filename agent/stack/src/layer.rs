@@ -144,6 +144,11 @@ pub trait Layer: fmt::Debug {
         None
     }
 
+    /// What of it may differ from phase to phase, by name; cheap enough to be asked after each.
+    fn state(&self) -> Facts {
+        Facts::new()
+    }
+
     /// Changes it. Layers are asked from below to above, so what is below has its new size. None if
     /// the change does not concern this kind of layer; else what changed.
     ///

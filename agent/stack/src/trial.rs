@@ -123,6 +123,16 @@ impl<'rig> TrialStack<'rig> {
         self.layers.iter().find_map(|layer| layer.at_work())
     }
 
+    /// What of the layers may differ from phase to phase, by layer and name.
+    #[must_use]
+    pub fn state(&self) -> Facts {
+        let states = self.layers.iter().map(|layer| (layer.part(), layer.state()));
+        states
+            .filter(|(_, state)| !state.is_empty())
+            .map(|(part, state)| (part.to_string(), state.into_iter().collect()))
+            .collect()
+    }
+
     /// Changes the layers from below to above, and sees that the settings of the device on top are what
     /// they were. None if no layer is concerned; else what changed.
     ///

@@ -169,6 +169,7 @@ impl Bench<'_, '_> {
 
     /// An array that rebuilds takes bandwidth from what is measured: wanted or not, it is said.
     pub(super) fn judge_layers(&mut self, action: &Action<'_>, done: &mut Done, before: Option<&str>) {
+        done.facts.extend(self.stack.state());
         let after = self.stack.at_work();
         let Some(doing) = before.map(str::to_string).or_else(|| after.clone()) else { return };
         let changes =
