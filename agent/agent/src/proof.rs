@@ -33,6 +33,8 @@ pub struct Seen<'a> {
     pub inodes: Option<i64>,
     /// Pages dirtied on this host, by anybody.
     pub pages_dirtied: u64,
+    /// Whether nothing here may send a flush: barriers are off, or the file system has none.
+    pub no_flushes: bool,
 }
 
 /// Doubts about a claim.
@@ -65,6 +67,11 @@ pub fn judge(claim: &Claim, seen: &Seen<'_>) -> Vec<Flag> {
             flags.push(Flag::new(Doubt::Unproven, reason));
         }
     }
+    let flushes = seen.leaves.iter().map(|leaf| leaf.flushes).sum::<u64>();
+    if seen.no_flushes && flushes > 0 {
+        let reason = format!("there are no barriers, but the device counted {flushes} flushes");
+        flags.push(Flag::new(Doubt::Unproven, reason));
+    }
     match seen.inodes {
         Some(change) if change != claim.inodes => flags.push(Flag::new(
             Doubt::Unproven,
@@ -91,7 +98,7 @@ mod tests {
     use super::*;
 
     const SEEN: Seen<'static> =
-        Seen { leaves: &[], shared: false, cold: false, inodes: None, pages_dirtied: 0 };
+        Seen { leaves: &[], shared: false, cold: false, inodes: None, pages_dirtied: 0, no_flushes: false };
 
     fn leaf(read: u64, written: u64) -> Vec<DeviceCounts> {
         vec![DeviceCounts {
@@ -131,6 +138,17 @@ mod tests {
     #[test]
     fn without_a_device_there_is_nothing_to_prove() {
         assert!(doubts(&claim(1000, 1000, true), &[], true).is_empty());
+    }
+
+    #[test]
+    fn without_barriers_no_flush_reaches_the_device() {
+        let doubts = |no_flushes, flushes| {
+            let leaves = [DeviceCounts { flushes, ..DeviceCounts::default() }];
+            let flags = judge(&Claim::default(), &Seen { leaves: &leaves, no_flushes, ..SEEN });
+            flags.iter().map(|f| f.doubt).collect::<Vec<_>>()
+        };
+        assert_eq!(doubts(true, 1), [Doubt::Unproven]);
+        assert!(doubts(true, 0).is_empty() && doubts(false, 9).is_empty());
     }
 
     #[test]

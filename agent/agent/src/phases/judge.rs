@@ -96,6 +96,8 @@ impl Bench<'_, '_> {
                 cold: self.status.cold,
                 inodes,
                 pages_dirtied: delta.host.pages_dirtied,
+                // An array flushes its members for its own records too.
+                no_flushes: self.stack.layers().is_empty() && self.flushes_nothing(),
             };
             done.flags.extend(proof::judge(&result.claim, &seen));
             if result.tool_cost.share > TOOL_COST {
@@ -105,6 +107,13 @@ impl Bench<'_, '_> {
             }
             self.status.cold = false;
         }
+    }
+
+    /// Whether the file system is never to send a flush.
+    fn flushes_nothing(&self) -> bool {
+        self.filesystem
+            .as_ref()
+            .is_some_and(|(row, options)| !row.flushes || options.flag("barrier") == Some(false))
     }
 
     /// What mkfs chose and what the kernel took, from the medium and from the kernel.
