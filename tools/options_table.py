@@ -21,7 +21,7 @@ from fsdyno.rig import Rig
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "options.md"
 MARKS = ("<!-- made by tools/options_table.py: begin -->", "<!-- end -->")
-STAGES = {"mkfs": "At mkfs", "mount": "At mount"}
+STAGES = {"mkfs": "At mkfs", "mount": "At mount", "check": "At check"}
 WIDELY = 8  # so many file systems share an option that it comes first
 FEW = 8  # values that are spelt out
 
@@ -30,14 +30,15 @@ def tables(describe: dict[str, Any], flags: dict[str, list[str]]) -> str:
     """The tables as markdown: options by stage, then the flags of `extra_mkfs` by file system."""
     systems = [fs["name"] for fs in describe["filesystems"]]
     parts = []
-    for stage, title in STAGES.items():
+    stages = {option["stage"]: None for fs in describe["filesystems"] for option in fs["options"]}
+    for stage in sorted(stages, key=list(STAGES).index):
         rows = _options(describe, stage)
         rows.sort(key=lambda row: (len(row[0]) < WIDELY, systems.index(row[0][0])))
         lines = (
             (_names(names, systems), f"`{option['name']}`", values(option["value"]), option["help"])
             for names, option in rows
         )
-        parts.append(f"## {title}\n\n{_table(('of', 'option', 'values', 'help'), lines)}")
+        parts.append(f"## {STAGES[stage]}\n\n{_table(('of', 'option', 'values', 'help'), lines)}")
     alike: dict[str, list[str]] = {}
     for name, words in flags.items():
         alike.setdefault(" ".join(words), []).append(name)

@@ -63,6 +63,9 @@ def test_an_option_that_changes_changes_the_page(
     other = copy.deepcopy(describe)
     other["filesystems"][0]["options"][0]["help"] += " And more."
     assert tool.tables(other, flags) != tool.tables(describe, flags)
+    other["filesystems"][0]["options"][0]["stage"] = "another stage"
+    with pytest.raises(ValueError, match="another stage"):
+        tool.tables(other, flags)
     fewer = {name: words[1:] for name, words in flags.items()}
     assert tool.tables(describe, fewer) != tool.tables(describe, flags)
 
