@@ -41,8 +41,8 @@ pub fn lacks(stack: &Stack) -> Option<Reason> {
     LAYERS.iter().filter(|row| (row.used)(stack)).find_map(|row| {
         let key = row.key;
         let driven = || std::fs::read_to_string(row.shown.0).is_ok_and(|text| text.contains(row.shown.1));
-        if !driven() && !row.modules.iter().all(|name| module(name)) {
-            let release = survey::Kernel::read().release;
+        if !driven() && !row.modules.iter().all(|name| loads(survey::kernel(), name)) {
+            let release = &survey::kernel().release;
             let message = format!("this kernel ({release}) has no {}, which `stack.{key}` needs", row.driver);
             return Some(
                 Reason::new(message).advise("run it in a guest (`machine`), or boot a kernel that has it"),
@@ -56,27 +56,24 @@ pub fn lacks(stack: &Stack) -> Option<Reason> {
 }
 
 /// Whether the running kernel loads this module when it is asked. A guest's modules lie with the rig.
-fn module(name: &str) -> bool {
-    match Wiring::modules_of_guest() {
-        Ok(modules) => modules.has(name),
-        Err(_) => survey::Kernel::read().has_module(name),
-    }
+fn loads(kernel: &survey::Kernel, name: &str) -> bool {
+    Wiring::modules_of_guest().map_or_else(|| kernel.has_module(name), |modules| modules.has(name))
 }
 
 /// What the running kernel has, or loads when it is asked.
 fn look() -> Here {
-    let kernel = survey::Kernel::read();
+    let kernel = survey::kernel();
     let registered = kernel.filesystems.lines().filter_map(|line| line.split_whitespace().next_back());
     let mut serves: BTreeSet<String> = registered.map(str::to_string).collect();
     for row in TABLE {
-        let found: Vec<_> = row.modules.iter().filter(|name| module(name)).collect();
+        let found: Vec<_> = row.modules.iter().filter(|name| loads(kernel, name)).collect();
         if !found.is_empty() {
             serves.insert(row.fstype.to_string());
         }
         // A module serves the type of its own name too, which another way to mount may want.
         serves.extend(found.into_iter().map(ToString::to_string));
     }
-    Here { release: kernel.release, config: kernel.config, serves, ..Here::default() }
+    Here { release: kernel.release.clone(), config: kernel.config.clone(), serves, ..Here::default() }
 }
 
 #[cfg(test)]

@@ -32,17 +32,17 @@ const OTHER_TOOLS: &[(&str, &str, &[&str])] = &[
 
 /// The answer of `survey`.
 pub fn survey(state: &Path, work: &Path, cache: &Path) -> Survey {
-    let kernel = Kernel::read();
+    let kernel = kernel();
     let (host, tools) = std::thread::scope(|scope| {
         let tools = scope.spawn(tools);
         (host::host(), tools.join().unwrap_or_default())
     });
-    let features = features(&host, &kernel);
+    let features = features(&host, kernel);
     let mut places = places(&host, &features);
     let guest = GuestHere::find(state, cache);
     let mut filesystems: Vec<_> =
-        TABLE.iter().map(|fs| filesystem(fs, &kernel, &places[NATIVE], &tools)).collect();
-    let mut layers: Vec<_> = LAYERS.iter().map(|row| layer(row, &kernel, &places[NATIVE], &tools)).collect();
+        TABLE.iter().map(|fs| filesystem(fs, kernel, &places[NATIVE], &tools)).collect();
+    let mut layers: Vec<_> = LAYERS.iter().map(|row| layer(row, kernel, &places[NATIVE], &tools)).collect();
     for (found, fs) in filesystems.iter_mut().zip(TABLE) {
         found.places.insert(GUEST.into(), guest.filesystem(fs, &tools));
     }
@@ -233,6 +233,12 @@ pub struct Kernel {
     pub filesystems: String,
     /// Names of loadable modules, one `…/name.ko…:` each.
     modules: String,
+}
+
+/// The running kernel, read once: it does not change while an agent runs.
+pub fn kernel() -> &'static Kernel {
+    static KERNEL: std::sync::OnceLock<Kernel> = std::sync::OnceLock::new();
+    KERNEL.get_or_init(Kernel::read)
 }
 
 impl Kernel {

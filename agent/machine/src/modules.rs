@@ -43,7 +43,9 @@ impl Modules {
             modules.files.insert(name_of(file), (file.to_string(), needs));
         }
         modules.builtin = builtin.lines().map(name_of).collect();
-        for line in alias.lines().chain(softdep.lines()) {
+        // Patterns are what devices ask by, and most of the file; drivers are asked for by plain words.
+        let plain = alias.lines().filter(|line| !line.contains(['*', ':']));
+        for line in plain.chain(softdep.lines()) {
             let mut words = line.split_whitespace();
             match (words.next(), words.next()) {
                 (Some("alias"), Some(alias)) => {

@@ -127,6 +127,8 @@ impl DiskLine {
     /// The file is known by its descriptor only: it has no name any more. Neither discards nor zeroing
     /// reach it, so that its extents stay. What the rig's disk refuses, the guest sees as an I/O error (by
     /// itself QEMU would stop the machine when that disk is full, which looks like a guest that hangs).
+    /// What the guest's kernel asks for is not merged once more: QEMU before 8.1 pads merged requests that
+    /// are not aligned beyond IOV_MAX pieces, which the rig's kernel refuses.
     fn arguments(&self) -> Vec<String> {
         let Self { descriptor, slot, logical_block_size: block, direct } = self;
         let direct = if *direct { "on" } else { "off" };
@@ -143,7 +145,7 @@ impl DiskLine {
             format!(
                 "virtio-blk-pci,drive=disk{slot},serial=fsdyno-{slot},addr={place:#x}.{function:#x},\
                  multifunction=on,logical_block_size={0},physical_block_size={0},discard=off,write-zeroes=off,\
-                 write-cache=on,werror=report,rerror=report",
+                 write-cache=on,werror=report,rerror=report,request-merging=off",
                 block.0
             ),
         ]
