@@ -184,6 +184,19 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
             help: "Worker threads (mount -o thread_pool=). Left out, the CPUs + 2, at most 8.",
         },
         EXTRA_MOUNT,
+        OptionRow {
+            name: "check_mode",
+            kind: Kind::Word(&["original", "lowmem"]),
+            rule: Rule::CheckValue { flag: "--mode", key: "", unit: 1 },
+            help: "original keeps inodes and extents in memory; lowmem reads blocks again when it needs them (btrfs \
+                   check --mode). Left out: original.",
+        },
+        OptionRow {
+            name: "check_data_csum",
+            kind: Kind::Flag(false),
+            rule: Rule::CheckSwitch("--check-data-csum"),
+            help: "The check reads all data and verifies its checksums too (btrfs check --check-data-csum).",
+        },
     ],
     refuse,
     unsupported,

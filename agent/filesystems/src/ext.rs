@@ -95,8 +95,8 @@ pub(crate) const BLOCK_SIZE: OptionRow = OptionRow {
     rule: Rule::MkfsWord("-b"),
     help: "Size of a block (mke2fs -b). Left out, mke2fs takes 1 KiB on devices below 512 MiB, else 4 KiB.",
 };
-pub(crate) const RESERVED_PERCENT: OptionRow = OptionRow {
-    name: "reserved_percent",
+pub(crate) const RESERVED_BLOCKS: OptionRow = OptionRow {
+    name: "reserved_blocks",
     kind: Kind::Number(0, 50),
     rule: Rule::MkfsWord("-m"),
     help: "Share of the blocks that only root may use, percent (mke2fs -m).",
@@ -209,6 +209,14 @@ pub(crate) const DELALLOC: OptionRow = OptionRow {
     rule: Rule::MountSwitch { param: ("nodelalloc", None), shown: &["nodelalloc"] },
     help: "Blocks are chosen when data is written back, not when write() is called (mount -o nodelalloc if \
            false).",
+};
+
+pub(crate) const CHECK_READAHEAD: OptionRow = OptionRow {
+    name: "check_readahead",
+    kind: Kind::Size(0, 64 << 30),
+    rule: Rule::CheckValue { flag: "-E", key: "readahead_kb=", unit: 1 << 10 },
+    help: "Metadata that the check reads ahead, whole KiB (e2fsck -E readahead_kb=); 0: none. Left out: the inode \
+           tables of two block groups, none where that is above 1/50 of the memory.",
 };
 
 /// Geometry by `-E stride=,stripe_width=`; zeros beat what mke2fs detects.
@@ -406,8 +414,9 @@ pub(crate) fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> 
         ("size".to_string(), json!(blocks.saturating_mul(size))),
         ("block_size".to_string(), json!(size)),
         ("blocks".to_string(), json!(blocks)),
-        ("reserved_blocks".to_string(), json!(reserved)),
-        ("reserved_percent".to_string(), json!(u64::try_from(percent).unwrap_or(u64::MAX))),
+        // In the option's own unit; mke2fs rounds the count down, so the nearest percent is what was asked.
+        ("reserved_blocks".to_string(), json!(u64::try_from(percent).unwrap_or(u64::MAX))),
+        ("reserved_blocks_count".to_string(), json!(reserved)),
         ("inodes".to_string(), json!(block.le32(0))),
         ("inode_size".to_string(), json!(if block.le32(0x4C) == 0 { 128 } else { block.le16(0x58) })),
         ("blocks_per_group".to_string(), json!(block.le32(0x20))),

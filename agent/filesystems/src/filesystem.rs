@@ -396,14 +396,24 @@ impl FileSystem {
         self.barrier_off == Some(BarrierOff::Queue) && options.flag("barrier") == Some(false)
     }
 
-    /// The command that checks it and changes nothing.
+    /// The command that checks it and changes nothing, with those of its options that are about the check.
     ///
     /// # Errors
     /// If it has no checker.
-    pub fn check(&self, mode: CheckMode, device: &str) -> Result<CommandLine, Reason> {
+    pub fn check(&self, mode: CheckMode, options: &Options, device: &str) -> Result<CommandLine, Reason> {
         let CheckMode::Full = mode;
         let (program, arguments) = self.on_disk()?.check.map_err(Reason::new)?;
         let mut args: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        for (row, value) in options.rows(self.options) {
+            match row.rule {
+                Rule::CheckValue { flag, key, unit } => {
+                    let value = value.as_u64().map_or_else(|| spell(value), |n| (n / unit).to_string());
+                    args.extend([flag.to_string(), format!("{key}{value}")]);
+                }
+                Rule::CheckSwitch(flag) if !row.kind.is_default(value) => args.push(flag.to_string()),
+                _ => {}
+            }
+        }
         args.push(device.to_string());
         Ok(CommandLine { program: program.name.to_string(), args })
     }

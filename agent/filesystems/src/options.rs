@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use fsdyno_spec::describe::OptionInfo;
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
 
 use crate::extra::{MkfsFlag, only_flags, stays_inside};
@@ -195,6 +196,7 @@ impl Options {
                     .advise(format!("write {expected}"))
             })?;
             row.check_words(filesystem, &value)?;
+            row.check_unit(filesystem, &value)?;
             checked.insert(row.name, value);
         }
         Ok(Self(checked))
@@ -271,6 +273,17 @@ impl OptionRow {
             Rule::MkfsFeatures(known) => only_features(filesystem, self.name, known, &words),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a size that the tool's unit cannot say.
+    fn check_unit(&self, filesystem: &str, value: &Value) -> Result<(), Reason> {
+        let Rule::CheckValue { unit, .. } = self.rule else { return Ok(()) };
+        if value.as_u64().is_none_or(|bytes| bytes % unit == 0) {
+            return Ok(());
+        }
+        let unit = Bytes(unit);
+        Err(Reason::new(format!("{filesystem}: {} = {value} is no whole number of {unit}", self.name))
+            .advise(format!("write a multiple of {unit}: the tool counts in them")))
     }
 
     /// For `describe` and `schema`.

@@ -76,10 +76,22 @@ pub enum Rule {
     Queue,
     /// More mount parameters and attributes.
     MountExtra,
+    /// A flag of the check with the value as next argument, as the recorded command line tells:
+    /// `--mode lowmem`, `-o ag_stride=4`.
+    CheckValue {
+        /// The flag.
+        flag: &'static str,
+        /// What comes before the value in its word: `ag_stride=`, or nothing.
+        key: &'static str,
+        /// Bytes of the tool's unit, for a size, which must be a whole number of them; 1 for anything else.
+        unit: u64,
+    },
+    /// A flag of the check, given for the opposite of the default: `-P`.
+    CheckSwitch(&'static str),
 }
 
 impl Rule {
-    /// `mkfs` or `mount`.
+    /// `mkfs`, `mount` or `check`.
     #[must_use]
     pub fn stage(&self) -> &'static str {
         match self {
@@ -99,6 +111,7 @@ impl Rule {
             | Self::MountOwn
             | Self::Queue
             | Self::MountExtra => "mount",
+            Self::CheckValue { .. } | Self::CheckSwitch(_) => "check",
         }
     }
 }

@@ -15,7 +15,7 @@ fn names_are_unique_and_every_option_explains_itself() {
         for (k, option) in fs.options.iter().enumerate() {
             assert!(fs.options[..k].iter().all(|other| other.name != option.name), "{}", option.name);
             assert!(option.help.len() > 20 && option.help.ends_with('.'), "{}: {}", fs.name, option.name);
-            assert!(["mkfs", "mount"].contains(&option.rule.stage()));
+            assert!(["mkfs", "mount", "check"].contains(&option.rule.stage()));
             assert_ne!(option.name, "type", "it would hide the file system's own key");
         }
         assert_eq!(fs.info().options.len(), fs.options.len());
@@ -47,6 +47,10 @@ fn wrong_values_are_refused_with_what_was_expected() {
         ("xfs", json!({ "inode_size": 300 }), "512"),
         ("xfs", json!({ "logbsize": 100 }), "32768"),
         ("btrfs", json!({ "metadata": "raid1" }), "single, dup"),
+        ("btrfs", json!({ "check_mode": "fast" }), "original, lowmem"),
+        ("xfs", json!({ "check_ag_stride": 0 }), "from 1 to 256"),
+        ("xfs", json!({ "check_memory": 1_000_000_000 }), "a multiple of 1 MiB"),
+        ("ext4", json!({ "check_readahead": 1000 }), "a multiple of 1 KiB"),
     ];
     for (name, wanted, expected) in cases {
         let reason = find(name).expect("a row").options(&given(wanted.clone())).expect_err("refused");
@@ -127,7 +131,7 @@ fn memory_has_nothing_to_make_or_check_and_its_size_is_a_mount_parameter() {
     let tmpfs = find("tmpfs").expect("a row");
     let none = Default::default();
     assert!(tmpfs.mkfs(&none, &Target::plain("", Bytes::mib(1), "", false)).is_err());
-    assert!(tmpfs.check(Default::default(), "").is_err());
+    assert!(tmpfs.check(Default::default(), &none, "").is_err());
     assert!(tmpfs.tools().is_empty());
     let plan = tmpfs.mount(&none, "/dev/loop0", Bytes::mib(100), &Here::default());
     assert_eq!(plan.params, [("size".to_string(), Some("104857600".to_string()))]);
@@ -152,6 +156,34 @@ fn nothing_is_discarded_forced_or_left_for_later_unless_asked_for() {
         assert!(quiet.contains(" -K ") && !quiet.contains(" -f "), "{quiet}");
         let asked = words(name, json!({ "discard": true }), true);
         assert!(!asked.contains(" -K ") && asked.contains(" -f "), "{asked}");
+    }
+}
+
+#[test]
+fn options_of_the_check_reach_its_command_line_in_its_units_and_no_other() {
+    let commands = |name: &str, options: Value| {
+        let fs = find(name).expect("a row");
+        let options = fs.options(&given(options)).expect("valid");
+        let target = Target::plain("/d", Bytes::mib(512), common::UUID, false);
+        let mkfs = fs.mkfs(&options, &target).expect("a command").shell();
+        let mount = fs.mount(&options, "/d", target.size, &Here::default()).shell("/m");
+        (fs.check(Default::default(), &options, "/d").expect("a checker").shell(), mkfs, mount)
+    };
+    let xfs = json!({ "check_ag_stride": 4, "check_prefetch": false, "check_memory": 1_073_741_824 });
+    for (name, options, check) in [
+        ("btrfs", json!({}), "btrfs check --readonly /d"),
+        ("btrfs", json!({ "check_mode": "lowmem" }), "btrfs check --readonly --mode lowmem /d"),
+        ("btrfs", json!({ "check_data_csum": true }), "btrfs check --readonly --check-data-csum /d"),
+        ("xfs", json!({ "check_prefetch": true }), "xfs_repair -n /d"),
+        ("xfs", xfs, "xfs_repair -n -o ag_stride=4 -P -m 1024 /d"),
+        ("ext4", json!({ "check_readahead": 0 }), "e2fsck -f -n -tt -E readahead_kb=0 /d"),
+        ("ext2", json!({ "check_readahead": 8_388_608 }), "e2fsck -f -n -tt -E readahead_kb=8192 /d"),
+        ("jfs", json!({}), "jfs_fsck -f -n /d"),
+    ] {
+        let (checked, mkfs, mount) = commands(name, options.clone());
+        assert_eq!(checked, check, "{options}");
+        let (_, plain_mkfs, plain_mount) = commands(name, json!({}));
+        assert_eq!((mkfs, mount), (plain_mkfs, plain_mount), "{options}");
     }
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Image, UUID, given, make, run};
-use fsdyno_filesystems::{FileSystem, Role, TABLE, Target, Told, find};
+use fsdyno_filesystems::{FileSystem, Kind, Options, Role, TABLE, Target, Told, find};
 use fsdyno_spec::trial::CheckMode;
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn every_row_is_made_with_its_defaults_carries_our_uuid_and_passes_its_check() {
         fs.verify_medium(&options, &image.uuid, size, &superblock, Told::Nothing).expect("as asked");
 
         let before = std::fs::read(&image.path).expect("the image");
-        let Some(output) = check(fs, &image) else { continue };
+        let Some(output) = check(fs, &options, &image) else { continue };
         let verdict = fs.exit_meaning(Role::Check, output.status.code().unwrap_or(-1));
         assert!(verdict.ok, "{}: {}", fs.name, verdict.meaning);
         let mut after = std::fs::read(&image.path).expect("the image");
@@ -54,8 +54,8 @@ fn every_row_is_made_with_its_defaults_carries_our_uuid_and_passes_its_check() {
 }
 
 /// Runs the check of a row; none, and a visible line, where there is none.
-fn check(fs: &FileSystem, image: &Image) -> Option<std::process::Output> {
-    match fs.check(CheckMode::Full, image.name()) {
+fn check(fs: &FileSystem, options: &Options, image: &Image) -> Option<std::process::Output> {
+    match fs.check(CheckMode::Full, options, image.name()) {
         Ok(command) => run(&command),
         Err(reason) => {
             assert!(reason.message.contains("exists"), "{reason:?}");
@@ -63,6 +63,52 @@ fn check(fs: &FileSystem, image: &Image) -> Option<std::process::Output> {
             None
         }
     }
+}
+
+#[test]
+fn every_option_of_a_check_is_taken_by_the_real_checker_which_still_changes_nothing() {
+    for fs in on_disk() {
+        let rows: Vec<_> = fs.options.iter().filter(|row| row.rule.stage() == "check").collect();
+        if rows.is_empty() {
+            continue;
+        }
+        let Some(image) = make(fs, &Options::default(), Bytes::mib(512)) else { continue };
+        let before = std::fs::read(&image.path).expect("the image");
+        for row in rows {
+            for value in values(&row.kind) {
+                let asked = json!({ row.name: value });
+                let options = fs.options(&given(asked.clone())).expect("valid");
+                let Some(output) = check(fs, &options, &image) else { continue };
+                let verdict = fs.exit_meaning(Role::Check, output.status.code().unwrap_or(-1));
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(verdict.ok, "{} {asked}: {}: {said}", fs.name, verdict.meaning);
+            }
+        }
+        assert!(before == std::fs::read(&image.path).expect("the image"), "{}: a check wrote", fs.name);
+    }
+}
+
+/// Values to try of an option of the check: all words, both flags, the ends of a range. Of sizes, which are
+/// memory, none and much: less than a check needs is an error of its own.
+fn values(kind: &Kind) -> Vec<Value> {
+    match *kind {
+        Kind::Word(words) => words.iter().map(|word| json!(word)).collect(),
+        Kind::Flag(_) | Kind::Switch => vec![json!(true), json!(false)],
+        Kind::Number(from, to) => vec![json!(from), json!(to)],
+        Kind::Size(0, _) => vec![json!(0), json!(1 << 30)],
+        Kind::Size(..) => vec![json!(1 << 30)],
+        ref other => panic!("how to try {other:?}"),
+    }
+}
+
+#[test]
+fn a_check_with_less_memory_than_it_needs_is_no_good_check() {
+    let xfs = row("xfs");
+    let options = xfs.options(&given(json!({ "check_memory": 1 << 20 }))).expect("valid");
+    let Some(image) = make(xfs, &options, Bytes::mib(512)) else { return };
+    let output = check(xfs, &options, &image).expect("a checker");
+    let verdict = xfs.exit_meaning(Role::Check, output.status.code().unwrap_or(-1));
+    assert!(!verdict.ok, "{}", verdict.meaning);
 }
 
 #[test]
@@ -84,14 +130,16 @@ fn the_minimum_size_is_taken_and_less_is_refused_before_the_tool_runs() {
 #[test]
 fn ext_options_are_read_back_from_the_superblock() {
     let asked = json!({
-        "block_size": 4096, "inode_size": 512, "bytes_per_inode": 65536, "reserved_percent": 1,
+        "block_size": 4096, "inode_size": 512, "bytes_per_inode": 65536, "reserved_blocks": 1,
         "stride": 16, "stripe_width": 48,
     });
     for name in ["ext2", "ext3", "ext4"] {
         let Some(found) = facts(name, asked.clone(), Bytes::mib(256)) else { continue };
-        for key in ["block_size", "inode_size", "reserved_percent", "stride", "stripe_width"] {
+        for key in ["block_size", "inode_size", "reserved_blocks", "stride", "stripe_width"] {
             assert_eq!(found[key], asked[key], "{name}: {key}");
         }
+        // 256 MiB are 65536 blocks of 4 KiB; the option is percent of them, the count is beside it.
+        assert_eq!(found["reserved_blocks_count"], json!(655), "{name}");
         assert_eq!(found["inodes"], json!((256 << 20) / 65536), "{name}");
         assert_eq!(found["journal"], json!(name != "ext2"), "{name}");
         let features: Vec<_> = found["features"].as_array().expect("a list").iter().collect();
@@ -341,7 +389,8 @@ fn a_damaged_file_system_fails_its_check() {
             file.seek(SeekFrom::Start(place)).expect("seek");
             file.write_all(&vec![0x5A; length]).expect("damage");
         }
-        let output = run(&fs.check(CheckMode::Full, image.name()).expect("a checker")).expect("a checker");
+        let output =
+            run(&fs.check(CheckMode::Full, &options, image.name()).expect("a checker")).expect("a checker");
         let verdict = fs.exit_meaning(Role::Check, output.status.code().unwrap_or(-1));
         assert!(!verdict.ok, "{name}: {}", verdict.meaning);
     }
@@ -352,7 +401,7 @@ fn a_check_of_nothing_is_no_good_check() {
     for fs in on_disk() {
         let image = Image::new(Bytes::mib(1));
         assert!(fs.superblock(&mut image.open()).is_err(), "{}", fs.name);
-        let Some(output) = check(fs, &image) else { continue };
+        let Some(output) = check(fs, &Options::default(), &image) else { continue };
         let verdict = fs.exit_meaning(Role::Check, output.status.code().unwrap_or(-1));
         assert!(!verdict.ok, "{}: {}", fs.name, verdict.meaning);
     }

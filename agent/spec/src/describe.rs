@@ -57,7 +57,7 @@ pub struct OptionInfo {
     pub name: String,
     /// JSON Schema of its value.
     pub value: Value,
-    /// `mkfs` or `mount`.
+    /// `mkfs`, `mount` or `check`.
     pub stage: String,
     /// What it does, and the tool's own spelling.
     pub help: String,

@@ -135,7 +135,8 @@ impl Bench<'_, '_> {
     }
 
     pub(super) fn check(&mut self, name: &str, mode: CheckMode, deadline: Instant) -> Done {
-        let (Some((filesystem, _)), Some(device)) = (&self.filesystem, self.stack.device().cloned()) else {
+        let (Some((filesystem, options)), Some(device)) = (&self.filesystem, self.stack.device().cloned())
+        else {
             return Done::not_applicable("there is no device to check");
         };
         if self.stack.mount_point().is_some() {
@@ -144,7 +145,7 @@ impl Bench<'_, '_> {
             return Done::not(Outcome::Failed, reason);
         }
         let path = device.path.to_string_lossy();
-        let tool = match filesystem.check(mode, &path) {
+        let tool = match filesystem.check(mode, options, &path) {
             Ok(tool) => tool,
             Err(reason) => return Done::not(Outcome::NotApplicable, reason),
         };
