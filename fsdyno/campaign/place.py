@@ -6,7 +6,8 @@ run. What was chosen and why is told before the first trial and recorded with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ from fsdyno.units import show_bytes
 GetKernel = Callable[[], None]
 """Puts a kernel for guests into the cache, if none is there. Raises `UserError`."""
 
-EMULATED = "where its CPUs are emulated, counts are true and times are those of an emulator"
+EMULATED = "if its CPUs are emulated, trust counts, not times"
 _REASONS = 3  # so many are told of why a place was not taken
 
 
@@ -146,7 +147,27 @@ def _guest(survey: Survey) -> Mapping[str, Any]:
 
 
 def _why(left_out: Mapping[int, Reason]) -> str:
-    """Why cells are left out, each reason once."""
-    texts = list(dict.fromkeys(reason["message"] for reason in left_out.values()))
-    more = f"; and {len(texts) - _REASONS} more reasons" if len(texts) > _REASONS else ""
-    return "; ".join(texts[:_REASONS]) + more
+    """Why cells are left out, each reason once; those that differ in one word only are one."""
+    texts = _folded(dict.fromkeys(reason["message"] for reason in left_out.values()))
+    more = len(texts) - _REASONS
+    if more > 0:
+        texts[_REASONS:] = [f"and {more} more reason{'' if more == 1 else 's'}"]
+    return "; ".join(texts)
+
+
+def _folded(texts: Iterable[str]) -> list[str]:
+    """`no a here`, `no b here` as `no a, b here`."""
+    found: list[tuple[list[str], list[str], int | None]] = []  # words, what stands in the place, the place
+    for text in texts:
+        words = re.findall(r"[\w.+-]+|[^\w.+-]+", text)
+        for i, (base, others, place) in enumerate(found):
+            apart = [n for n, (a, b) in enumerate(zip(base, words, strict=False)) if a != b]
+            if len(base) == len(words) and len(apart) == 1 and place in (None, apart[0]):
+                found[i] = (base, [*others, words[apart[0]]], apart[0])
+                break
+        else:
+            found.append((words, [], None))
+    return [
+        "".join(", ".join([word, *others]) if n == place else word for n, word in enumerate(words))
+        for words, others, place in found
+    ]

@@ -1,10 +1,11 @@
-"""The sentence that answers the plan's question. It claims no more than `stats.leading` found."""
+"""The sentences that answer the plan's question. They claim no more than `stats.leading` found."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
-from fsdyno.report.model import Answer, Column, Entry, Row
+from fsdyno.report.model import Answer, Column, Entry, Row, title_of
 from fsdyno.report.numbers import ratio_interval, scale_for, times
 from fsdyno.stats import ENOUGH_ROUNDS
 from fsdyno.stats.leading import Leading
@@ -13,163 +14,164 @@ from fsdyno.stats.ratio import Ratio
 _SPEEDS = ("1/s", "B/s", "s")
 _MOST_COUNTS = 4  # that are told in a sentence; beyond, the last alone stands for the rest
 
+READ = "member_read_per_written"
+"""The count that tells whether a stack reads before it writes."""
+
+_HARDLY = 0.01
+"""Members that read less than so many bytes per written byte read metadata, not stripes."""
+
 
 def answer(
     column: Column, found: Leading[int], rows: Mapping[int, Row], entries: Mapping[int, Entry], note: str = ""
 ) -> Answer:
-    """The answer for a column; `note` is what must be said with it."""
+    """The answer for a column, about the rows in `entries`; `note` is what must be said with it."""
     say = _counts if column.counted else _sentence
     text, claimed = say(column, found, rows, entries)
-    entry = entries[found.best]
-    text += f"; {note}" if note else ""
-    best = rows[found.best]
-    by_it = bool(best.barriers)
+    entry, best = entries[found.best], rows[found.best]
+    ranked = _ranked(rows, entries)
+    medians = [entries[cell].median for cell in ranked]
     return Answer(
-        column, text, claimed, best.name, entry.ratio, entry.versus, found.rounds, note, pressing=by_it
+        column=column,
+        text=f"{title_of(column, best.group)}: {text}" + (f"; {note}" if note else ""),
+        claimed=claimed,
+        best=best.short,
+        ratio=entry.ratio,
+        versus=_short(entry.versus, rows),
+        rounds=found.rounds,
+        note=note,
+        pressing=bool(best.barriers),
+        group=best.group,
+        ranked=len(ranked),
+        alike=column.counted and (_equal(medians) or _hardly(column, medians)),
     )
 
 
 def told(column: Column, rows: Mapping[int, Row], entries: Mapping[int, Entry]) -> Answer:
     """The answer for a count of which neither more nor less is better: the counts, nobody ahead."""
-    ranked = [cell for cell in entries if not rows[cell].limit]
+    ranked = _ranked(rows, entries)
     rounds = min(entries[cell].n for cell in ranked)
-    text = f"{_title(column)}: {', '.join(_values(column, ranked, rows, entries))}, {_rounds(rounds)}"
-    return Answer(column, text, False, "", None, None, rounds)
+    values = ", ".join(_values(column, ranked, rows, entries))
+    group = rows[ranked[0]].group
+    text = f"{title_of(column, group)}: {values}{base(rounds)}"
+    return Answer(column, text, False, "", None, None, rounds, group=group, ranked=len(ranked))
 
 
 def not_judged(column: Column, reasons: Mapping[int, str], rows: Mapping[int, Row]) -> Answer:
     """The answer for a column that cannot be ranked; `reasons` has the cells that keep it from that."""
     why = "; ".join(dict.fromkeys(reasons.values()))
-    names = ", ".join(rows[cell].name for cell in reasons)
-    text = f"{_title(column)}: not judged, {why} (so with {names})"
-    return Answer(column, text, False, "", None, None, 0, unjudged=why)
+    names = ", ".join(_quoted(rows[cell].short) for cell in reasons)
+    group = rows[next(iter(reasons))].group
+    text = f"{title_of(column, group)}: not judged, {why} (so with {names})"
+    return Answer(column, text, False, "", None, None, 0, unjudged=why, group=group)
 
 
-def summary(answers: Sequence[Answer]) -> list[tuple[str, bool]]:
-    """The answers as few sentences: a swept phase in one if the same one leads at all its points, and all
-    that is not judged in one for each reason. A note that holds for many is said once, at the end, except
-    where it is about the best itself."""
-    sentences: list[tuple[str, bool]] = []
-    unjudged: dict[str, dict[str, None]] = {}
-    for one in answers:
-        if one.unjudged:
-            unjudged.setdefault(one.unjudged, {})[_subject(one.column)] = None
-    for why, phases in unjudged.items():
-        sentences.append((f"{', '.join(phases)}: not judged, {why}", False))
-    later = dict.fromkeys(one.note for one in answers if one.note and not one.pressing)
-    by_phase: dict[tuple[str, str], list[Answer]] = {}
-    for one in answers:
-        if not one.unjudged:
-            by_phase.setdefault((one.column.phase, one.column.metric), []).append(one)
-    for group in by_phase.values():
-        first = group[0]
-        if len(group) == 1 or not first.best or len({(one.best, one.claimed) for one in group}) > 1:
-            sentences += [(_without_note(one), one.claimed) for one in group]
-            continue
-        ratios = [one.ratio.value for one in group if one.ratio is not None]
-        size = (
-            f", {min(ratios):.2f} to {max(ratios):.2f}× {_of(first.column, first.versus)}" if ratios else ""
-        )
-        rounds = min(one.rounds for one in group)
-        everywhere, base = f"at all {len(group)} points", f", {_rounds(rounds)}"
-        if first.claimed:
-            said = f"{first.best} is {_word(first.column)} {everywhere}"
-        elif rounds < ENOUGH_ROUNDS:
-            said, base = f"{_best(first.column, first.best)} {everywhere}", f"; a pilot of {_rounds(rounds)}"
-        else:
-            best = _best(first.column, first.best)
-            said = f"no clear winner at any of {len(group)} points; by median {best}"
-        note = f"; {first.note}" if first.note and first.pressing else ""
-        sentences.append((f"{_subject(first.column)}: {said}{size}{base}{note}", first.claimed))
-    sentences += [(f"ranked {note}", False) for note in later]
-    return sentences
+def _ranked(rows: Mapping[int, Row], entries: Mapping[int, Entry]) -> list[int]:
+    return [cell for cell in entries if not rows[cell].limit]
 
 
-def _without_note(one: Answer) -> str:
-    """Its sentence, without a note that is said at the end for all."""
-    return one.text if one.pressing or not one.note else one.text.removesuffix(f"; {one.note}")
+def _short(name: str | None, rows: Mapping[int, Row]) -> str | None:
+    """The reference, which is in the same group, by its name there."""
+    return next((row.short for row in rows.values() if row.name == name), name)
 
 
 def _sentence(
     column: Column, found: Leading[int], rows: Mapping[int, Row], entries: Mapping[int, Entry]
 ) -> tuple[str, bool]:
-    title = _title(column)
-    best, entry = rows[found.best].name, entries[found.best]
+    best, entry = rows[found.best].short, entries[found.best]
     if entry.ratio is not None and entry.versus:
-        size = _size(column, entry.ratio, entry.versus)
-    elif found.runner_up is None:
-        return f"{title}: {_best(column, best)} by median; no round has another to compare it with", False
-    elif found.ahead is not None:
-        size = _size(column, found.ahead, f"the next, {rows[found.runner_up].name}")
+        size = _size(column, entry.ratio, str(_short(entry.versus, rows)))
+    elif found.runner_up is not None and found.ahead is not None:
+        size = _size(column, found.ahead, f"the next, {rows[found.runner_up].short}")
     else:
-        return f"{title}: {_best(column, best)} by median; no round has another to compare it with", False
+        return f"{seen(column, best)} by median; no round has another to compare it with", False
     if found.pilot:
-        return f"{title}: {_best(column, best)}, {size}; a pilot of {_rounds(found.rounds)}", False
+        return f"{seen(column, best)}, {size}{base(found.rounds, pilot=True)}", False
     if found.shared:
-        names = ", ".join(rows[cell].name for cell in (found.best, *found.shared))
-        return f"{title}: no clear winner among {names}; {best} {size}, {_rounds(found.rounds)}", False
-    return f"{title}: {best} is {_word(column)}: {size}, {_rounds(found.rounds)}", True
+        names = ", ".join(_quoted(rows[cell].short) for cell in (found.best, *found.shared))
+        return f"no clear winner among {names}; {best} {size}{base(found.rounds)}", False
+    return f"{best} is {word(column)}: {size}{base(found.rounds)}", True
 
 
 def _counts(
     column: Column, found: Leading[int], rows: Mapping[int, Row], entries: Mapping[int, Entry]
 ) -> tuple[str, bool]:
     """Counts are told as they are: they may be 0, and nothing divides by that."""
-    ranked = [cell for cell in entries if not rows[cell].limit]
+    ranked = _ranked(rows, entries)
     medians = [entries[cell].median for cell in ranked]
-    if min(medians) == max(medians):
+    if _equal(medians):
         number = scale_for(medians, column.unit).full(medians[0])
-        return f"{_title(column)}: {number} for all, {_rounds(found.rounds)}", False
+        return f"{number} for all{base(found.rounds)}", False
+    if _hardly(column, medians):
+        return f"under {_HARDLY} for all{base(found.rounds)}", False
     values = _values(column, ranked, rows, entries)
     if len(values) > _MOST_COUNTS:
         values = [*values[: _MOST_COUNTS - 1], f"… {values[-1]}"]
-    text = f"{_title(column)}: {', '.join(values)}"
+    text = ", ".join(values)
     if found.pilot:
-        return f"{text}; a pilot of {_rounds(found.rounds)}", False
+        return f"{text}{base(found.rounds, pilot=True)}", False
     if len(found.shared) == len(ranked) - 1:
-        return f"{text}; none clearly {_word(column)}, {_rounds(found.rounds)}", False
-    names = ", ".join(rows[cell].name for cell in (found.best, *found.shared))
-    return f"{text}; {_word(column)}: {names}, {_rounds(found.rounds)}", True
+        return f"{text}; none clearly {word(column)}{base(found.rounds)}", False
+    names = ", ".join(_quoted(rows[cell].short) for cell in (found.best, *found.shared))
+    return f"{text}; {word(column)}: {names}{base(found.rounds)}", True
+
+
+def _equal(medians: Sequence[float]) -> bool:
+    return min(medians) == max(medians)
+
+
+def _hardly(column: Column, medians: Sequence[float]) -> bool:
+    return column.metric == READ and max(medians) < _HARDLY
 
 
 def _values(
     column: Column, cells: Sequence[int], rows: Mapping[int, Row], entries: Mapping[int, Entry]
 ) -> list[str]:
-    """Names with their medians, the best first; the lowest first where nothing is better."""
+    """Names with their medians, the best first, the lowest first where nothing is better. Rows of one number
+    share it."""
     ranked = sorted(cells, key=lambda cell: entries[cell].median, reverse=column.direction == "higher")
     scale = scale_for([entries[cell].median for cell in ranked], column.unit)
-    return [f"{rows[cell].name} {scale.full(entries[cell].median)}" for cell in ranked]
+    named = [(_named(column, rows[cell]), scale.full(entries[cell].median)) for cell in ranked]
+    if any("," in name for name, _ in named):  # a list of lists would not show where one ends
+        alike = groupby(named, key=lambda pair: pair[1])
+        return [f"{number} for {' and '.join(name for name, _ in pairs)}" for number, pairs in alike]
+    return [f"{name} {number}" for name, number in named]
 
 
-def _subject(column: Column) -> str:
-    """The phase, with the metric where it is not the one that the phase is for."""
-    return f"{column.phase}, {column.words}" if column.counted else column.phase
+def _named(column: Column, row: Row) -> str:
+    """Its name; where members read, with what the medium says of why they do."""
+    off = column.metric == READ and row.aligned is False and "not aligned" not in row.short
+    return f"{_quoted(row.short)} (not aligned)" if off else _quoted(row.short)
 
 
-def _title(column: Column) -> str:
-    """The phase at its point, with the metric where it is not the one that the phase is for."""
-    return f"{column.title}, {column.words}" if column.counted else column.title
+def _quoted(name: str) -> str:
+    """A name that can stand in a list."""
+    return f"“{name}”" if "," in name else name
 
 
-def _best(column: Column, name: str) -> str:
+def seen(column: Column, name: str) -> str:
     """What is seen, not claimed: `ext2 shortest`."""
-    return f"{name} {'shortest' if column.unit == 's' else _word(column)}"
+    return f"{name} {'shortest' if column.unit == 's' else word(column)}"
 
 
-def _word(column: Column) -> str:
+def word(column: Column) -> str:
+    """What the best of a column is."""
     if column.unit in _SPEEDS:
         return "fastest"
     return "highest" if column.direction == "higher" else "lowest"
 
 
+def base(rounds: int, *, pilot: bool = False) -> str:
+    """What a sentence rests on, as it ends: `, 6 rounds`, `; a pilot of 1 round`."""
+    number = f"{rounds} round" if rounds == 1 else f"{rounds} rounds"
+    return f"; a pilot of {number}" if pilot and rounds < ENOUGH_ROUNDS else f", {number}"
+
+
 def _size(column: Column, ratio: Ratio, versus: str) -> str:
     """`1.31× ext4 [1.22, 1.40]`; a time says that it is one."""
-    return f"{times(ratio)} {_of(column, versus)} {ratio_interval(ratio)}"
+    size = f"{times(ratio)} {of(column, versus)}"
+    return size if ratio.low is None else f"{size} {ratio_interval(ratio)}"
 
 
-def _of(column: Column, versus: str | None) -> str:
+def of(column: Column, versus: str | None) -> str:
+    """What a ratio is to."""
     return f"the time of {versus}" if column.unit == "s" else str(versus)
-
-
-def _rounds(n: int) -> str:
-    return f"{n} round" if n == 1 else f"{n} rounds"

@@ -213,19 +213,21 @@ def _columns(
             here[row.index] = _entry(column, row.index, rounds, values, names, doubts, other, groups, why)
         columns.append(column)
         entries.extend(here.values())
-        ranked = {i: (groups[i][0], groups[i][1]) for i in here if not by_index[i].limit}
-        if better == "neither" and counted and ranked:
-            answers.append(told(column, by_index, here))
-        if len(ranked) < 2 or better == "neither":
-            continue
-        reasons = judge.why_not_ranked(column, list(ranked))
-        if reasons:
-            answers.append(not_judged(column, reasons, by_index))
-            continue
-        found = leading(ranked, column.direction)
-        if found is not None:
-            note = barrier_note([by_index[i] for i in ranked])
-            answers.append(answer(column, found, by_index, here, note))
+        for group in dict.fromkeys(by_index[i].group for i in here):
+            mine = {i: entry for i, entry in here.items() if by_index[i].group == group}
+            ranked = {i: (groups[i][0], groups[i][1]) for i in mine if not by_index[i].limit}
+            if better == "neither" and counted and ranked:
+                answers.append(told(column, by_index, mine))
+            if len(ranked) < 2 or better == "neither":
+                continue
+            reasons = judge.why_not_ranked(column, list(ranked))
+            if reasons:
+                answers.append(not_judged(column, reasons, by_index))
+                continue
+            found = leading(ranked, column.direction)
+            if found is not None:
+                note = barrier_note([by_index[i] for i in ranked])
+                answers.append(answer(column, found, by_index, mine, note))
     return columns, entries, answers
 
 

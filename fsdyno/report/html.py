@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from fsdyno.report import plots
-from fsdyno.report.answer import summary
 from fsdyno.report.model import Column, Entry, Missing, Report, Row
 from fsdyno.report.numbers import (
     ARROWS,
@@ -25,10 +24,10 @@ from fsdyno.report.numbers import (
     times,
     with_unit,
 )
-from fsdyno.report.tables import absent, groups, head
+from fsdyno.report.summary import sentences
+from fsdyno.report.tables import UNJUDGED, Panel, absent, alignments, head, headed, lines, panels
 
 _HERE = Path(__file__).parent
-_ANSWERED = ("workload", "mkfs", "check")
 
 
 def text(report: Report) -> str:
@@ -50,17 +49,17 @@ def text(report: Report) -> str:
         "sentence": _sentence,
     }
     headlines = [c for c in report.columns if c.headline]
-    answers = [
-        a for a in report.answers if a.column.kind in _ANSWERED and (a.column.headline or a.column.counted)
-    ]
+    said = sentences(report)
     return env.get_template("report.html.j2").render(
         report=report,
         rows={row.index: row for row in report.rows},
         css=(_HERE / "report.css").read_text(),
         js=(_HERE / "report.js").read_text(),
-        answers=summary(answers),
-        matrices=[_matrix(report, title, columns) for title, columns in groups(report)],
-        aligned=[row for row in report.rows if row.aligned is not None or row.alignment],
+        answers=said,
+        matrices=[_matrix(report, panel) for panel in panels(report)],
+        with_aligned=any(row.aligned is not None for row in report.rows),
+        alignments=alignments(report),
+        mark=UNJUDGED,
         phases=[_phase(report, name) for name in dict.fromkeys(c.phase for c in report.columns)],
         not_measured=[row for row in report.rows if row.excluded],
         failed=[row for row in report.rows if any(k != "ok" for k in row.outcomes)],
@@ -83,7 +82,8 @@ def _pretty(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True)
 
 
-def _matrix(report: Report, title: str, columns: list[Column]) -> dict[str, Any]:
+def _matrix(report: Report, panel: Panel) -> dict[str, Any]:
+    columns = panel.columns
     swept = bool(columns[0].point)  # points of a sweep are compared with one another: one scale
     scales = [
         scale_for([e.median for d in (columns if swept else [c]) for _, e in report.of(d)], c.unit)
@@ -93,12 +93,22 @@ def _matrix(report: Report, title: str, columns: list[Column]) -> dict[str, Any]
         {"name": head(c), "unit": f"{s.unit} {ARROWS[c.direction]}"}
         for c, s in zip(columns, scales, strict=True)
     ]
-    lines = []
-    for row in sorted(report.rows, key=lambda row: row.limit):
-        if not row.excluded:
-            pairs = zip(columns, scales, strict=True)
-            lines.append((row, [_of(report, c, s, row) for c, s in pairs]))
-    return {"title": title, "heads": heads, "lines": lines}
+    short = headed(report)
+    groups = [
+        (
+            heading,
+            [
+                (
+                    row,
+                    row.short if short else row.name,
+                    [_of(report, c, s, row) for c, s in zip(columns, scales, strict=True)],
+                )
+                for row in rows
+            ],
+        )
+        for heading, rows in lines(report)
+    ]
+    return {"title": panel.title, "heads": heads, "groups": groups}
 
 
 def _of(report: Report, column: Column, scale: Scale, row: Row) -> dict[str, str]:
@@ -115,6 +125,7 @@ def _nothing(missing: Missing | None) -> dict[str, str]:
         "interval": "",
         "ratio": "",
         "css": "",
+        "mark": "",
         "why": missing.reason if missing else "",
     }
 
@@ -124,12 +135,14 @@ def _cell(column: Column, scale: Scale, entry: Entry, reference: bool = False) -
     cell = {
         "value": scale.text(entry.median),
         "interval": interval(entry.low, entry.high, scale) if known else "",
-        "ratio": "not judged" if entry.unjudged else "reference" if reference else "",
+        "ratio": "reference" if reference and not entry.unjudged else "",
         "css": "",
+        "mark": UNJUDGED if entry.unjudged else "",
         "why": "",
     }
     if entry.ratio is not None:
-        cell["ratio"] = f"{times(entry.ratio)} {ratio_interval(entry.ratio)}"
+        known = entry.ratio.low is not None
+        cell["ratio"] = times(entry.ratio) + (f" {ratio_interval(entry.ratio)}" if known else "")
         if entry.ratio.clear and column.direction != "neither":
             better = (entry.ratio.value > 1) == (column.direction == "higher")
             cell["css"] = "better" if better else "worse"
@@ -171,37 +184,33 @@ def _phase(report: Report, name: str) -> dict[str, Any]:
 def _table(report: Report, column: Column) -> dict[str, Any]:
     found = report.of(column)
     scale = scale_for([v for _, entry in found for v in entry.values], column.unit)
-    lines = []
+    made = []
     for row, entry in found:
         ratio = entry.ratio
-        lines.append(
+        made.append(
             {
                 "row": row,
                 "n": entry.n,
                 "median": scale.text(entry.median),
+                "mark": UNJUDGED if entry.unjudged else "",
                 "interval": interval(entry.low, entry.high, scale),
                 "css": _cell(column, scale, entry)["css"],
-                "ratio": times(ratio) if ratio else _alone(row, entry),
+                "ratio": times(ratio) if ratio else "1" if row.reference and not entry.unjudged else "–",
                 "ratio_interval": ratio_interval(ratio) if ratio else "",
                 "robust": three_digits(ratio.robust) if ratio and ratio.robust is not None else "",
                 "disputed": bool(ratio and ratio.disputed),
             }
         )
-    return {"column": column, "unit": scale.unit or "count", "lines": lines}
-
-
-def _alone(row: Row, entry: Entry) -> str:
-    """What stands for the ratio of an entry that has none."""
-    return "not judged" if entry.unjudged else "1" if row.reference else "–"
+    return {"column": column, "unit": scale.unit or "count", "lines": made}
 
 
 def _counts(report: Report, column: Column) -> dict[str, Any]:
     """What the leaf devices counted in a phase: medians over trials."""
     wanted = ("reads", "read_bytes", "writes", "write_bytes", "flushes", "discards")
     by_metric = {c.metric: c for c in report.columns if c.phase == column.phase and c.point == column.point}
-    lines = []
+    made = []
     for row in report.rows:
         entries = [report.entry(by_metric[m], row.index) if m in by_metric else None for m in wanted]
         if any(entries):
-            lines.append((row, [with_unit(e.median, e.column.unit) if e else "–" for e in entries]))
-    return {"phase": column.phase, "heads": wanted, "lines": lines}
+            made.append((row, [with_unit(e.median, e.column.unit) if e else "–" for e in entries]))
+    return {"phase": column.phase, "heads": wanted, "lines": made}

@@ -34,6 +34,7 @@ def data(report: Report) -> dict[str, Any]:
             "phase": a.column.phase,
             "point": a.column.point,
             "metric": a.column.metric,
+            "group": a.group,
             "text": a.text,
             "claimed": a.claimed,
             "unjudged": a.unjudged,

@@ -52,6 +52,8 @@ class Row:
     alignment: list[str] = field(default_factory=list)  # what the medium says about it, in sentences
     places: list[str] = field(default_factory=list)  # hashes of *where* its trials ran, of those with numbers
     made: list[str] = field(default_factory=list)  # hashes of what its mkfs made
+    group: str = ""  # its values on the axes that the reference leaves open; it is compared within these
+    short: str = ""  # its name within the group
 
     @property
     def title(self) -> str:
@@ -142,6 +144,25 @@ class Answer:
     note: str = ""  # what must be said with it; `text` has it already
     pressing: bool = False  # the note is about the best itself
     unjudged: str | None = None  # why the column is not judged at all; then there is no best
+    group: str = ""  # of the rows that it is about, see `Row.group`; empty: all rows
+    ranked: int = 0  # rows that it is about
+    alike: bool = False  # counts that do not tell the rows apart
+
+    @property
+    def subject(self) -> str:
+        """The phase, with the metric where it is not the one that the phase is for."""
+        return f"{self.column.phase}, {self.column.words}" if self.column.counted else self.column.phase
+
+    @property
+    def title(self) -> str:
+        """What its text begins with: the phase at its point, the metric, the group."""
+        return title_of(self.column, self.group)
+
+
+def title_of(column: Column, group: str = "") -> str:
+    """The phase at its point, the metric where it is not the one that the phase is for, and the group."""
+    words = (column.title, column.words if column.counted else "", group)
+    return ", ".join(word for word in words if word)
 
 
 @dataclass(frozen=True)
@@ -247,6 +268,11 @@ class Report:
         from fsdyno.stats import ENOUGH_ROUNDS
 
         return self.complete_rounds < ENOUGH_ROUNDS
+
+    @property
+    def unjudged(self) -> list[str]:
+        """Why numbers are shown and not compared, each reason once."""
+        return list(dict.fromkeys(entry.unjudged for entry in self.entries if entry.unjudged))
 
     @property
     def notes(self) -> list[str]:

@@ -21,6 +21,7 @@ def rows_of(info: CampaignInfo, trials: list[Trial], notes: list[PhaseNote], jud
     doubted = {note.trial for note in notes if note.flags} | {trial.id for trial in trials if trial.flags}
     systems = {fs["name"]: fs for fs in info.describe.get("filesystems", [])}
     rows = []
+    names = _names(info)
     for cell in info.cells:
         mine = by_cell.get(cell.index, [])
         drivers = Counter(trial.driver for trial in mine if trial.driver)
@@ -50,9 +51,29 @@ def rows_of(info: CampaignInfo, trials: list[Trial], notes: list[PhaseNote], jud
                 alignment=list(dict.fromkeys(said)),
                 places=judge.places(cell.index),
                 made=list(dict.fromkeys(trial.made for trial in mine if trial.made)),
+                group=names[cell.index][0],
+                short=names[cell.index][1],
             )
         )
     return rows
+
+
+def _names(info: CampaignInfo) -> dict[int, tuple[str, str]]:
+    """Cell -> (group, name within it). A reference on some axes compares rows that are equal on all others:
+    these are a group. Without a reference, or where it leaves nothing open, there is one group without a
+    name."""
+    labels = {cell.index: label_of(cell) for cell in info.cells}
+    found = {
+        index: tuple(
+            " · ".join(str(value) for axis, value in label.items() if (axis in info.reference) == inner)
+            for inner in (False, True)
+        )
+        for index, label in labels.items()
+    }
+    groups = {group for group, _ in found.values()}
+    if not info.reference or len(groups) < 2 or len(groups) == len(labels) or "" in groups:
+        return {cell.index: ("", cell.name) for cell in info.cells}
+    return {index: (group, short) for index, (group, short) in found.items()}
 
 
 def label_of(cell: Cell) -> dict[str, str]:
@@ -74,7 +95,7 @@ def barrier_note(ranked: list[Row]) -> str:
     if not without or len(without) == len(ranked):
         return ""
     return "without barriers: " + ", ".join(
-        row.name if row.barriers in row.name else f"{row.name} ({row.barriers})" for row in without
+        row.short if row.barriers in row.short else f"{row.short} ({row.barriers})" for row in without
     )
 
 

@@ -94,6 +94,36 @@ def test_the_choice_of_a_guest_tells_what_is_missing_here_and_what_its_times_are
     assert "emulat" in why
 
 
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        (
+            ["this kernel (6.18) has no a-3g, as a module", "this kernel (6.18) has no b, as a module"],
+            "this kernel (6.18) has no a-3g, b, as a module",
+        ),
+        (["no a", "no b", "no a", "no c"], "no a, b, c"),
+        (["no a", "none", "no b at all"], "no a; none; no b at all"),
+        (["no a here", "no b there"], "no a here; no b there"),
+        (["a", "b c", "d e f", "g h i j"], "a; b c; d e f; and 1 more reason"),
+        (["a", "b c", "d e f", "g h i j", "k l m n o"], "a; b c; d e f; and 2 more reasons"),
+    ],
+)
+def test_reasons_that_differ_in_one_word_are_one(messages: list[str], told: str) -> None:
+    made, found = plan(), survey("", "abg")
+    cell, entry = made.cells[0], found["filesystems"][0]
+    cells = []
+    for index, message in enumerate(messages):
+        kind = f"fs{index}"
+        spec = copy.deepcopy(cell.spec) | {"filesystem": {"type": kind}}
+        cells.append(dataclasses.replace(cell, index=index, name=kind, spec=spec))
+        no = {"able": False, "reason": {"message": message}}
+        found["filesystems"].append(
+            copy.deepcopy(entry) | {"name": kind, "places": {"native": no, "guest": YES}}
+        )
+    why = chosen(dataclasses.replace(made, cells=tuple(cells)), found).why
+    assert why.startswith(f"guest (kernel 6.1.0-9): {told}; if its CPUs are emulated")
+
+
 def test_nothing_runs_anywhere() -> None:
     with pytest.raises(UserError) as caught:
         chosen(plan(), survey("", ""))

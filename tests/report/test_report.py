@@ -14,9 +14,9 @@ import pytest
 
 from fsdyno.errors import Exit, UserError
 from fsdyno.report import EXPORTERS
-from fsdyno.report.answer import summary
 from fsdyno.report.build import Depth, build, headline
 from fsdyno.report.model import Answer, Column, Report
+from fsdyno.report.summary import summary
 from fsdyno.report.terminal import text
 from fsdyno.stats.ratio import Ratio
 from fsdyno.store import Store
