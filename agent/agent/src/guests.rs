@@ -73,6 +73,8 @@ pub struct Guests {
     running: Option<Running>,
     /// Disks of the last guest, which the next one of the same machine has too.
     had: Option<(Machine, Vec<FileDevice>)>,
+    /// What the last guest said that did not come up.
+    console: Vec<u8>,
 }
 
 /// A guest with what it was made of.
@@ -89,7 +91,7 @@ struct Running {
 impl Guests {
     /// None yet; kernels come from the cache.
     pub fn new(cache: &Path) -> Self {
-        Self { cache: cache.to_path_buf(), running: None, had: None }
+        Self { cache: cache.to_path_buf(), running: None, had: None, console: Vec::new() }
     }
 
     /// Ends the guest that runs, if any.
@@ -137,7 +139,7 @@ impl Guests {
 
     #[allow(clippy::too_many_arguments)]
     fn boot(
-        &self,
+        &mut self,
         rig: &mut Rig,
         request: &TrialRequest,
         machine: &Machine,
@@ -183,17 +185,26 @@ impl Guests {
                     })
                     .collect(),
             };
-            let started = Guest::start(&qemu, &boot).and_then(|mut guest| {
+            let started = Guest::start(&qemu, &boot).and_then(|guest| {
                 rig.note_process(guest.pid()).map_err(|failure| failure.reason)?;
-                let patience = if accelerated == Accelerated::Kvm { BOOT_KVM } else { BOOT_EMULATED };
-                let first = first_line(&mut guest, patience, stop)?;
-                hello(&first.1);
-                Ok((guest, first.0))
+                Ok(guest)
             });
-            if accelerated == Accelerated::Kvm {
-                memory.remember(started.as_ref().err());
+            let patience = if accelerated == Accelerated::Kvm { BOOT_KVM } else { BOOT_EMULATED };
+            let up = started.and_then(|mut guest| match first_line(&mut guest, patience, stop) {
+                Ok(first) => {
+                    hello(&first.1);
+                    Ok((guest, first.0))
+                }
+                Err(reason) => {
+                    self.console = guest.console_since(0);
+                    Err(reason)
+                }
+            });
+            // Whoever interrupts a boot has learnt nothing of KVM.
+            if accelerated == Accelerated::Kvm && stop.why().is_none() {
+                memory.remember(up.as_ref().err());
             }
-            match started {
+            match up {
                 Ok((guest, first)) => {
                     let seconds = guest.age().as_secs_f64();
                     let mut facts = Facts::from([
@@ -250,14 +261,19 @@ impl Runner {
         let mut end = match ready {
             Ok(running) => {
                 let mut facts = running.facts.clone();
-                facts.insert("fresh".into(), json!(std::mem::replace(&mut running.fresh, false)));
+                let fresh = std::mem::replace(&mut running.fresh, false);
+                facts.insert("fresh".into(), json!(fresh));
                 self.channel.send(built("machine", facts));
                 let said = running.guest.console_length();
                 let before = Snapshot::take(&[], &[]);
-                let mut end = self.follow(request, &mut running.guest, begin);
+                let mut end = self.follow(request, &mut running.guest);
                 end.0.flags.extend(self.disturbed(&before, machine));
+                if !running.images.iter().all(Image::direct) {
+                    let reason = "the guest's disks are not accessed directly: the rig may have kept a copy of their data";
+                    end.0.flags.push(Flag::new(Doubt::NotCold, reason));
+                }
                 // What was said while it booted belongs to the trial that it was booted for.
-                let console = running.guest.console_since(if end.1 { 0 } else { said });
+                let console = running.guest.console_since(if end.1 || fresh { 0 } else { said });
                 if !console.is_empty() {
                     self.channel.send_artefact("console", &console);
                 }
@@ -266,7 +282,13 @@ impl Runner {
                 }
                 end.0
             }
-            Err(verdict) => verdict.end(),
+            Err(verdict) => {
+                let console = std::mem::take(&mut guests.console);
+                if !console.is_empty() {
+                    self.channel.send_artefact("console", &console);
+                }
+                verdict.end()
+            }
         };
         // The guest is thrown away with all that could not be taken down in it; the rig is as before.
         if end.outcome == Outcome::TeardownFailed {
@@ -288,7 +310,8 @@ impl Runner {
     }
 
     /// Forwards a trial and relays what comes, until it ends or the guest does; true if it did.
-    fn follow(&self, request: &TrialRequest, guest: &mut Guest, begin: Instant) -> (End, bool) {
+    fn follow(&self, request: &TrialRequest, guest: &mut Guest) -> (End, bool) {
+        let begin = Instant::now();
         let gone = |outcome, message: String| {
             let advice = "its console is among the trial's artefacts; the next trial gets a fresh guest";
             (Verdict::new(outcome, Reason::new(message).advise(advice)).end(), true)
@@ -365,7 +388,8 @@ impl Runner {
 
 /// Waits for the hello of a guest: it, and its line.
 fn first_line(guest: &mut Guest, patience: Duration, stop: &Stop) -> Result<(Envelope, Vec<u8>), Reason> {
-    let advice = "see its console above; `machine.accelerator = \"tcg\"` emulates the processor";
+    let advice =
+        "its console is among the trial's artefacts; `machine.accelerator = \"tcg\"` emulates the processor";
     let said = |what: String| Err(Reason::new(what).advise(advice));
     while guest.age() < patience {
         if stop.why().is_some() {

@@ -4,10 +4,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use fsdyno_filesystems::{FileSystem, Here, TABLE};
+use fsdyno_filesystems::{FileSystem, Here, Identity, TABLE};
 use fsdyno_machine::Wiring;
 use fsdyno_spec::outcome::Reason;
-use fsdyno_spec::trial::Stack;
+use fsdyno_spec::trial::{Device, Stack};
 
 use crate::layers::LAYERS;
 use crate::survey;
@@ -55,6 +55,20 @@ pub fn lacks(stack: &Stack) -> Option<Reason> {
     })
 }
 
+/// Why a file system cannot be made on a real disk of this stack: its medium could not be told from
+/// somebody else's afterwards, so that nobody could wipe it. Below an array or a volume it is that which
+/// is known.
+pub fn unclaimable(row: &FileSystem, stack: &Stack) -> Option<Reason> {
+    let bare = stack.array.is_none() && stack.lvm.is_none();
+    let on_disk = bare && stack.devices.iter().any(|device| matches!(device, Device::Disk(_)));
+    let identity = row.disk.as_ref().map(|disk| disk.identity)?;
+    (on_disk && matches!(identity, Identity::Label(_))).then(|| {
+        let message =
+            format!("the mkfs of {} takes no UUID, by which a real disk is known as ours again", row.name);
+        Reason::new(message).advise("use a `file` device, or put it on an array or a volume")
+    })
+}
+
 /// Whether the running kernel loads this module when it is asked. A guest's modules lie with the rig.
 fn loads(kernel: &survey::Kernel, name: &str) -> bool {
     Wiring::modules_of_guest().map_or_else(|| kernel.has_module(name), |modules| modules.has(name))
@@ -79,6 +93,20 @@ fn look() -> Here {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_that_could_not_be_known_again_is_not_taken() {
+        let row = |identity| {
+            let kept = |fs: &&&FileSystem| fs.disk.as_ref().is_some_and(|disk| identity(disk.identity));
+            *TABLE.iter().find(kept).expect("a row")
+        };
+        let (label, uuid) = (row(|i| matches!(i, Identity::Label(_))), row(|i| i == Identity::Uuid));
+        let stack = |text| serde_json::from_value::<Stack>(text).expect("a stack");
+        let disk = stack(serde_json::json!({"devices": [{"disk": {"path": "/dev/disk/by-id/x"}}]}));
+        let file = stack(serde_json::json!({"devices": [{"file": {"size": 1 << 30}}]}));
+        assert!(unclaimable(label, &disk).is_some());
+        assert!(unclaimable(uuid, &disk).is_none() && unclaimable(label, &file).is_none());
+    }
 
     #[test]
     fn a_layer_without_driver_or_tool_is_named_with_what_would_help() {

@@ -141,6 +141,9 @@ impl Bench<'_, '_> {
             if let Some(reason) = row.cannot(options, &self.status.here) {
                 return Err(Failure { outcome: Outcome::Unsupported, reason }.into());
             }
+            if let Some(reason) = here::unclaimable(row, &self.spec.stack) {
+                return Err(Failure { outcome: Outcome::Unsupported, reason }.into());
+            }
             if let Some(reason) = here::lacks(&self.spec.stack).filter(|_| row.disk.is_some()) {
                 return Err(Failure { outcome: Outcome::Unsupported, reason }.into());
             }

@@ -22,7 +22,7 @@ use crate::qemu::{DiskLine, Line, Qemu};
 /// The longest line that a guest may send.
 const LONGEST_LINE: u64 = 64 << 20;
 
-/// How long QEMU may take to die of SIGKILL.
+/// How long QEMU may take to die of SIGKILL, and a guest to take a line.
 const DEATH: Duration = Duration::from_secs(10);
 
 /// A running guest. Dropping it ends it.
@@ -95,6 +95,8 @@ impl Guest {
             console.follow(File::from(OwnedFd::from(out)));
             errors.follow(File::from(OwnedFd::from(err)));
         }
+        // A guest that hangs does not empty its port.
+        ours.set_write_timeout(Some(DEATH)).map_err(|e| fail("socket", e))?;
         let reading = ours.try_clone().map_err(|e| fail("socket", e))?;
         Ok(Self { child, port: Some(ours), lines: lines(reading), console, errors, arguments, born })
     }
@@ -120,7 +122,7 @@ impl Guest {
     /// Sends a line (its end is added).
     ///
     /// # Errors
-    /// If it is gone.
+    /// If it is gone, or does not listen.
     pub fn send(&mut self, line: &[u8]) -> io::Result<()> {
         let port = self.port.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
         port.write_all(line)?;

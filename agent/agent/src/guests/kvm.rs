@@ -18,7 +18,7 @@ impl Memory {
     /// What is remembered in a rig's state folder.
     pub fn of(state: &Path, qemu: &Qemu, kernel: &Kernel) -> Self {
         let boot = fsdyno_probe::host::host().boot;
-        let key = [boot.as_str(), qemu.version.as_str(), kernel.release.as_str()].join("\n");
+        let key = [boot.as_str(), qemu.version.as_str(), kernel.release.as_str()].join(" / ");
         Self { file: state.join("kvm"), key }
     }
 
@@ -29,9 +29,10 @@ impl Memory {
     pub fn kvm(&self) -> Result<bool, String> {
         kvm()?;
         let known = fs::read_to_string(&self.file).unwrap_or_default();
-        match known.strip_prefix(&self.key).map(str::trim) {
-            Some("") => Ok(true),
-            Some(why) => Err(why.to_string()),
+        // One line for each kernel and QEMU of this boot: what was tried, a tab, and why it failed.
+        match known.lines().filter_map(|line| line.split_once('\t')).find(|(key, _)| *key == self.key) {
+            Some((_, "")) => Ok(true),
+            Some((_, why)) => Err(why.to_string()),
             None => Ok(false),
         }
     }
@@ -57,9 +58,16 @@ impl Memory {
 
     /// Remembers how KVM did: nothing, or why it failed.
     pub fn remember(&mut self, failed: Option<&Reason>) {
-        let why = failed.map_or(String::new(), |reason| reason.message.replace('\n', " "));
+        let why = failed.map_or(String::new(), |reason| reason.message.replace(['\n', '\t'], " "));
+        let known = fs::read_to_string(&self.file).unwrap_or_default();
+        let boot = self.key.split(" / ").next().unwrap_or_default();
+        let others = known.lines().filter(|line| {
+            line.starts_with(boot) && line.split_once('\t').is_some_and(|(key, _)| key != self.key)
+        });
+        let all: String =
+            others.map(str::to_string).chain([format!("{}\t{why}", self.key)]).map(|l| l + "\n").collect();
         // Without it the next agent tries again: late, and harmless.
-        let _ = fs::write(&self.file, format!("{}\n{why}\n", self.key));
+        let _ = fs::write(&self.file, all);
     }
 }
 
@@ -78,10 +86,10 @@ mod tests {
         }
         assert_eq!(known("boot a"), Ok(false));
         memory("boot a").remember(Some(&Reason::new("it hung\n")));
-        assert_eq!(known("boot a"), Err("it hung".to_string()));
+        assert_eq!(known("boot a"), Err("it hung ".to_string()));
         assert_eq!(known("boot b"), Ok(false));
         memory("boot b").remember(None);
-        assert_eq!((known("boot b"), known("boot a")), (Ok(true), Ok(false)));
+        assert_eq!((known("boot b"), known("boot")), (Ok(true), Ok(false)));
     }
 
     #[test]

@@ -23,7 +23,13 @@ impl Bench<'_, '_> {
                 match change {
                     Change::Add { wait, .. } => self.status.rebuild_wanted = !wait,
                     Change::Resync => self.status.rebuild_wanted = false,
-                    Change::Fail(_) | Change::Grow { .. } => {}
+                    // On a wider stripe the volume may begin elsewhere in one.
+                    Change::Grow { .. } => {
+                        if let Some(off) = facts.get("lvm").and_then(|lvm| lvm["off_stripe"].as_u64()) {
+                            self.status.off_stripe = Some(off);
+                        }
+                    }
+                    Change::Fail(_) => {}
                 }
                 Done { wall: Some(self.stack.took()), ..Done::facts(facts) }
             }
