@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_could_not_be_known_again_is_not_taken() {
-        let row = |identity| {
+        let row = |identity: fn(Identity) -> bool| {
             let kept = |fs: &&&FileSystem| fs.disk.as_ref().is_some_and(|disk| identity(disk.identity));
             *TABLE.iter().find(kept).expect("a row")
         };
