@@ -114,10 +114,9 @@ def _read(folder: Path) -> Kernel | None:
     return kernel if whole and kernel.release == folder.name else None
 
 
-def _age(release: str) -> list[tuple[int, int, str]]:
-    """Sorts 6.1.0-9 before 6.1.0-56, and both before 6.10."""
-    parts = re.findall(r"\d+|[A-Za-z]+", release)
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts]
+def _age(release: str) -> tuple[list[int], str]:
+    """Sorts 6.1.0-9 before 6.1.0-56, and both before 6.10, as the agent does: both name the newest."""
+    return [int(number) for number in re.findall("[0-9]+", release)], release
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ import pytest
 from fsdyno.errors import Exit, UserError
 from fsdyno.guest import Debs, Files, cache_folder, ensure, kernels, remove, setup
 from fsdyno.guest.cache import is_release
+from tests.cli.fixtures import real_agent
 from tests.guest.fixtures import RELEASE, deb, image, kernel_files, module, needs_kmod, quiet, tar
 
 ROOT = Path(__file__).parents[2]
@@ -253,6 +254,27 @@ def test_newest_is_first_and_names_are_no_paths(files: dict[str, bytes], cache: 
         assert not is_release(bad)
     assert remove(cache, "6.1.0-9-x", quiet).release == "6.1.0-9-x"
     assert left(cache) == sorted(some[1:])
+
+
+def test_both_halves_name_the_same_kernel_as_the_newest(cache: Path) -> None:
+    newest_first = [
+        "6.10.2-amd64",
+        "6.1.0-9-cloud-amd64",
+        "6.1.0-9-amd64",
+        "6.1.0-rc2",
+        "6.1.0-1-amd64",
+        "6.1.0",
+    ]
+    for release in sorted(newest_first):
+        folder = cache / "kernels" / release
+        (folder / "m").mkdir(parents=True)
+        for name in ("vmlinuz", "m/modules.dep"):
+            (folder / name).touch()
+        about = {"release": release, "source": "s", "image": "vmlinuz", "modules": "m"}
+        (folder / "kernel.json").write_text(json.dumps(about))
+    assert [kernel.release for kernel in kernels(cache)] == newest_first
+    said = subprocess.run([real_agent(), "--cache", cache, "survey"], check=True, capture_output=True)
+    assert [kernel["release"] for kernel in json.loads(said.stdout)["kernels"]] == newest_first
 
 
 def test_the_cache_is_where_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

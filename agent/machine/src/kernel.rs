@@ -41,7 +41,7 @@ impl Kernel {
     pub fn all(cache: &Path) -> Vec<Self> {
         let folders = fs::read_dir(cache.join("kernels")).into_iter().flatten().flatten();
         let mut found: Vec<_> = folders.filter_map(|folder| Self::read(&folder.path())).collect();
-        found.sort_by_key(|kernel| std::cmp::Reverse(numbers(&kernel.release)));
+        found.sort_by(|a, b| age(&b.release).cmp(&age(&a.release)));
         found
     }
 
@@ -76,9 +76,11 @@ impl Kernel {
     }
 }
 
-/// The numbers in a release, to order by.
-fn numbers(release: &str) -> Vec<u64> {
-    release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect()
+/// What releases are ordered by: their numbers; where these are equal, the text. Python's half of the cache
+/// (`fsdyno/guest/cache.py`) has the same order, so that both name the same one as the newest.
+fn age(release: &str) -> (Vec<u64>, &str) {
+    let numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+    (numbers, release)
 }
 
 #[cfg(test)]
@@ -106,5 +108,19 @@ mod tests {
         assert_eq!(Kernel::find(cache.path(), Some("6.1.0-9-amd64")).unwrap().source, "s");
         let wrong = Kernel::find(cache.path(), Some("5.0")).unwrap_err();
         assert!(wrong.message.contains("6.1.0-10-amd64, 6.1.0-9-amd64"), "{}", wrong.message);
+    }
+
+    #[test]
+    fn flavours_of_one_release_have_an_order_too() {
+        let cache = tempfile::tempdir().unwrap();
+        let releases =
+            ["6.1.0", "6.1.0-1-amd64", "6.1.0-9-amd64", "6.1.0-9-cloud-amd64", "6.1.0-rc2", "6.10.2-amd64"];
+        for (n, release) in releases.iter().enumerate() {
+            put(cache.path(), &n.to_string(), release);
+        }
+        let found: Vec<_> = Kernel::all(cache.path()).into_iter().map(|kernel| kernel.release).collect();
+        let (newest, rest) = found.split_first().unwrap();
+        assert_eq!(newest, "6.10.2-amd64");
+        assert_eq!(rest, ["6.1.0-9-cloud-amd64", "6.1.0-9-amd64", "6.1.0-rc2", "6.1.0-1-amd64", "6.1.0"]);
     }
 }
