@@ -1,6 +1,8 @@
 //! What this host can do, and for each "no" the reason and what would change it. Looks, and changes
 //! nothing; fast enough to be asked at each start.
 
+mod guest;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -13,8 +15,9 @@ use fsdyno_filesystems::{FileSystem, KernelConfig, Role, TABLE};
 use fsdyno_probe::{host, kernel_log::KernelLog};
 use fsdyno_spec::PROTOCOL;
 use fsdyno_spec::outcome::Reason;
-use fsdyno_spec::survey::{Ability, FileSystemAbility, Folders, GuestKernel, Host, Survey, Tool};
+use fsdyno_spec::survey::{Ability, FileSystemAbility, Folders, Host, Survey, Tool};
 use fsdyno_spec::units::Bytes;
+use guest::GuestHere;
 use rustix::fs::{Access, AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::FsOpenFlags;
@@ -39,15 +42,15 @@ pub fn survey(state: &Path, work: &Path, cache: &Path) -> Survey {
     });
     let features = features(&host, kernel);
     let mut places = places(&host, &features);
-    let guest = GuestHere::find(state, cache);
+    let guest = GuestHere::find(state, cache, &tools);
     let mut filesystems: Vec<_> =
         TABLE.iter().map(|fs| filesystem(fs, kernel, &places[NATIVE], &tools)).collect();
     let mut layers: Vec<_> = LAYERS.iter().map(|row| layer(row, kernel, &places[NATIVE], &tools)).collect();
     for (found, fs) in filesystems.iter_mut().zip(TABLE) {
-        found.places.insert(GUEST.into(), guest.filesystem(fs, &tools));
+        found.places.insert(GUEST.into(), guest.newest(fs.name, |kernel| &kernel.filesystems));
     }
     for (found, row) in layers.iter_mut().zip(LAYERS) {
-        found.places.insert(GUEST.into(), guest.layer(row, &tools));
+        found.places.insert(GUEST.into(), guest.newest(row.key, |kernel| &kernel.layers));
     }
     places.insert(GUEST.into(), guest.place.clone());
     Survey {
@@ -153,64 +156,6 @@ fn layer_ability(
         return unable(format!("{} is missing", row.tool), format!("install {}", row.package));
     }
     place.clone()
-}
-
-/// What guests can do here: QEMU, and the newest kernel of the cache.
-struct GuestHere {
-    place: Ability,
-    kernel: Option<Kernel>,
-    kernels: Vec<GuestKernel>,
-}
-
-impl GuestHere {
-    fn find(state: &Path, cache: &Path) -> Self {
-        let all = fsdyno_machine::Kernel::all(cache);
-        let place = guest_place(state, cache, &all);
-        let kernels = all
-            .iter()
-            .map(|kernel| GuestKernel { release: kernel.release.clone(), source: kernel.source.clone() });
-        Self { place, kernels: kernels.collect(), kernel: all.first().map(Kernel::of_guest) }
-    }
-
-    fn filesystem(&self, fs: &FileSystem, tools: &BTreeMap<String, Tool>) -> Ability {
-        match &self.kernel {
-            Some(kernel) if self.place.able => ability(fs, kernel, &self.place_without_detail(), tools),
-            _ => self.place.clone(),
-        }
-    }
-
-    fn layer(&self, row: &LayerRow, tools: &BTreeMap<String, Tool>) -> Ability {
-        match &self.kernel {
-            Some(kernel) if self.place.able => {
-                layer_ability(row, false, kernel, &self.place_without_detail(), tools)
-            }
-            _ => self.place.clone(),
-        }
-    }
-
-    fn place_without_detail(&self) -> Ability {
-        Ability { detail: None, ..self.place.clone() }
-    }
-}
-
-/// Whether guests can run at all, and how fast their CPUs are.
-fn guest_place(state: &Path, cache: &Path, kernels: &[fsdyno_machine::Kernel]) -> Ability {
-    let no = |reason| Ability { able: false, detail: None, reason: Some(reason) };
-    let qemu = match fsdyno_machine::Qemu::find() {
-        Ok(qemu) => qemu,
-        Err(reason) => return no(reason),
-    };
-    let kernel = match fsdyno_machine::Kernel::find(cache, None) {
-        Ok(kernel) => kernel,
-        Err(reason) => return no(reason),
-    };
-    debug_assert!(!kernels.is_empty());
-    let cpus = match crate::guests::Memory::of(state, &qemu, &kernel).kvm() {
-        Ok(true) => "KVM boots it".to_string(),
-        Ok(false) => "/dev/kvm is there and is tried first".to_string(),
-        Err(why) => format!("CPUs are emulated, as {why}"),
-    };
-    able(Some(format!("{}, kernel {} ({}); {cpus}", qemu.version, kernel.release, kernel.source)))
 }
 
 fn able(detail: Option<String>) -> Ability {
@@ -528,7 +473,7 @@ mod tests {
         fsdyno_filesystems::find(name).expect("a row")
     }
 
-    fn found(names: &[&str]) -> BTreeMap<String, Tool> {
+    pub(super) fn found(names: &[&str]) -> BTreeMap<String, Tool> {
         let tool = || Tool { path: Some("/sbin/x".into()), version: None, package: "p".into() };
         names.iter().map(|name| (name.to_string(), tool())).collect()
     }

@@ -41,6 +41,13 @@ pub struct GuestKernel {
     pub release: String,
     /// Where it is from: package and version, or the files that were given.
     pub source: String,
+    /// What its guests can do with each file system, by type. The place `guest` of
+    /// [`Survey::filesystems`] is that of the newest kernel.
+    #[serde(default)]
+    pub filesystems: BTreeMap<String, Ability>,
+    /// The same for layers, by their key in `stack`.
+    #[serde(default)]
+    pub layers: BTreeMap<String, Ability>,
 }
 
 /// The host.
