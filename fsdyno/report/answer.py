@@ -50,10 +50,12 @@ def told(column: Column, rows: Mapping[int, Row], entries: Mapping[int, Entry]) 
     """The answer for a count of which neither more nor less is better: the counts, nobody ahead."""
     ranked = _ranked(rows, entries)
     rounds = min(entries[cell].n for cell in ranked)
-    values = ", ".join(_values(column, ranked, rows, entries))
+    medians = [entries[cell].median for cell in ranked]
+    alike = len(ranked) > 1 and _equal(medians)
+    values = _for_all(column, medians) if alike else ", ".join(_values(column, ranked, rows, entries))
     group = rows[ranked[0]].group
     text = f"{title_of(column, group)}: {values}{base(rounds)}"
-    return Answer(column, text, False, "", None, None, rounds, group=group, ranked=len(ranked))
+    return Answer(column, text, False, "", None, None, rounds, group=group, ranked=len(ranked), alike=alike)
 
 
 def not_judged(column: Column, reasons: Mapping[int, str], rows: Mapping[int, Row]) -> Answer:
@@ -99,8 +101,7 @@ def _counts(
     ranked = _ranked(rows, entries)
     medians = [entries[cell].median for cell in ranked]
     if _equal(medians):
-        number = scale_for(medians, column.unit).full(medians[0])
-        return f"{number} for all{base(found.rounds)}", False
+        return f"{_for_all(column, medians)}{base(found.rounds)}", False
     if _hardly(column, medians):
         return f"under {_HARDLY} for all{base(found.rounds)}", False
     values = _values(column, ranked, rows, entries)
@@ -117,6 +118,10 @@ def _counts(
 
 def _equal(medians: Sequence[float]) -> bool:
     return min(medians) == max(medians)
+
+
+def _for_all(column: Column, medians: Sequence[float]) -> str:
+    return f"{scale_for(medians, column.unit).full(medians[0])} for all"
 
 
 def _hardly(column: Column, medians: Sequence[float]) -> bool:

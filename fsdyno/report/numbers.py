@@ -62,6 +62,7 @@ def three_digits(value: float) -> str:
     if value == 0:
         return "0"
     places = 2 - floor(log10(abs(value)))
+    places = 2 - floor(log10(abs(round(value, places))))  # rounding may bring a digit more: 9.999 is 10.0
     return f"{round(value, places):.{max(0, min(places, 12))}f}"
 
 

@@ -111,7 +111,7 @@ def _in_all_groups(group: Sequence[Answer], groups: int) -> Sentence | None:
     end = base(rounds, pilot=not first.claimed and bool(first.best))
     points = len({one.column.title for one in group})
     where = f"in all {groups} groups" if points == 1 else f"at all {points} points in all {groups} groups"
-    if len(group) == groups and len(bodies) == 1:
+    if len(group) == groups and len(bodies) == 1 and first.column.counted:
         return f"{first.subject}: {bodies.pop()}, {where}{end}", all(one.claimed for one in group)
     uniform = len({(one.best, one.claimed) for one in group}) == 1
     if uniform and first.best and not first.column.counted:
