@@ -98,12 +98,57 @@ def _why_not(cell: Cell, place: str, survey: Survey) -> Reason | None:
         return parts
     if why := anywhere(cell, survey):  # before the places: it is the easiest to mend
         return why
+    if place == GUEST:
+        return _why_no_guest(cell, parts, survey)
     for part in parts:
         no = f"{part['name']} does not run in place {place!r}"
         why = _unable(part["places"].get(place), no) or _unable(survey["places"].get(place), no)
         if why is not None:
             return why
-    return _no_guest(cell, survey) if place == GUEST else None
+    return None
+
+
+def _why_no_guest(cell: Cell, parts: list[dict[str, Any]], survey: Survey) -> Reason | None:
+    """By the kernel that the cell names, else by the newest."""
+    why = _unable(survey["places"].get(GUEST), "this agent boots no guests") or _no_guest(cell, survey)
+    if why is not None:
+        return why
+    for part in parts:
+        of_part = _in_guest(part, cell, survey)
+        if why := _unable(of_part, f"{part['name']} does not run in a guest"):
+            return _advised(why, part, survey)
+    return None
+
+
+def kernel_of(cell: Cell, survey: Survey) -> str | None:
+    """Release of the kernel that a guest boots for this cell: the one that it names, else the newest."""
+    named = (cell.spec.get("machine") or {}).get("kernel")
+    return named or next((kernel["release"] for kernel in survey.get("kernels", ())), None)
+
+
+def _in_guest(part: dict[str, Any], cell: Cell, survey: Survey) -> dict[str, Any] | None:
+    """What guests can do with a file system or a layer, with the kernel of this cell."""
+    release = kernel_of(cell, survey)
+    for kernel in survey.get("kernels", ()):
+        if kernel["release"] == release and (found := _of_kernel(kernel, part)):
+            return found
+    of_newest: dict[str, Any] | None = part["places"].get(GUEST)
+    return of_newest
+
+
+def _of_kernel(kernel: dict[str, Any], part: dict[str, Any]) -> dict[str, Any] | None:
+    found: dict[str, Any] | None
+    found = kernel.get("layers" if part["name"] in LAYERS else "filesystems", {}).get(part["name"])
+    return found
+
+
+def _advised(why: Reason, part: dict[str, Any], survey: Survey) -> Reason:
+    """The reason with the kernel to name, where another one of the cache would do."""
+    for kernel in survey.get("kernels", ()):
+        ability = _of_kernel(kernel, part)
+        if ability is not None and ability["able"]:
+            return why | {"advice": f'name machine.kernel = "{kernel["release"]}", which has {part["name"]}'}
+    return why
 
 
 def _parts(cell: Cell, survey: Survey) -> list[dict[str, Any]] | Reason:

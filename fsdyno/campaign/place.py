@@ -18,6 +18,7 @@ from fsdyno.campaign.abilities import (
     anywhere,
     assert_some,
     in_directory,
+    kernel_of,
     sentence,
     unsupported,
 )
@@ -97,10 +98,17 @@ def _settle(place: str, plan: Plan, survey: Survey, why: str) -> Choice:
 
 def _in_guest(plan: Plan, survey: Survey, because: str) -> Choice:
     plan = plan.in_guest()
-    newest = survey["kernels"][0]["release"] if survey.get("kernels") else "none"
-    choice = _settle(GUEST, plan, survey, f"guest (kernel {newest}): {because}; {EMULATED}")
+    choice = _settle(GUEST, plan, survey, f"guest ({_kernels(plan, survey)}): {because}; {EMULATED}")
     _assert_fits(choice)
     return choice
+
+
+def _kernels(plan: Plan, survey: Survey) -> str:
+    """The kernels that the guests of a plan boot."""
+    left_out = unsupported(plan, GUEST, survey)
+    cells = (cell for cell in plan.cells if cell.index not in left_out and not in_directory(cell))
+    booted = list(dict.fromkeys(kernel_of(cell, survey) for cell in cells))
+    return f"kernel{'s' if len(booted) > 1 else ''} {', '.join(map(str, booted)) or 'none'}"
 
 
 def _assert_fits(choice: Choice) -> None:

@@ -206,6 +206,40 @@ def test_a_kernel_that_nobody_has_is_told_with_those_that_are_there() -> None:
     assert "'5.4'" in caught.value.message and "6.1.0-9" in caught.value.message
 
 
+def with_older() -> Survey:
+    """A machine whose newest kernel for guests has a and b, and an older one b and g."""
+    found = survey("", "ab")
+    kinds = [entry["name"] for entry in found["filesystems"]]
+    found["kernels"] = [
+        {**KERNEL, "filesystems": {kind: YES if kind[0] in "ab" else NO for kind in kinds}},
+        {
+            "release": "5.10.0-1",
+            "source": "package 5.10",
+            "filesystems": {kind: YES if kind[0] in "bg" else NO for kind in kinds},
+        },
+    ]
+    return found
+
+
+def test_a_cell_is_judged_by_the_kernel_that_it_names_and_the_line_tells_those_that_are_booted() -> None:
+    made = plan()
+    for cell in made.cells[1:]:
+        cell.spec["machine"] = {"kernel": "5.10.0-1"}
+    choice = chosen(made, with_older())
+    assert (choice.place, choice.left_out) == ("guest", {})
+    assert choice.why.startswith(f"guest (kernels {KERNEL['release']}, 5.10.0-1): ")
+    made.cells[0].spec["machine"] = {"kernel": "5.10.0-1"}
+    choice = chosen(made, with_older())
+    assert list(choice.left_out) == [0], "what only the newest has is not run by another one"
+    assert choice.why.startswith("guest (kernel 5.10.0-1): ")
+
+
+def test_a_kernel_that_would_do_is_named() -> None:
+    choice = chosen(plan("guest"), with_older())
+    assert list(choice.left_out) == [2]
+    assert choice.left_out[2]["advice"] == 'name machine.kernel = "5.10.0-1", which has gamma'
+
+
 # ---- the first kernel -------------------------------------------------------------------------------
 
 
