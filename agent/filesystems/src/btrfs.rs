@@ -8,8 +8,9 @@ use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use crate::argv::Argv;
+use crate::barriers::BarrierOff;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
+use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::{Change, Here};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{Choice, EXTRA_MOUNT, Feature, Kind, NOATIME, OptionRow, Options, Rule, extra_mkfs};
@@ -38,7 +39,7 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
         )),
         superblock,
     }),
-    barrier_off: Some(BarrierOff::MountOption),
+    barrier_off: Some(BarrierOff::MountOption(&["nobarrier"])),
     flushes: true,
     counts_inodes: true,
     notes: &[

@@ -188,10 +188,13 @@ pub(crate) const COMMIT: OptionRow = OptionRow {
     rule: Rule::MountValue { key: "commit", silent: Some("5") },
     help: "Longest time between commits of the journal (mount -o commit=).",
 };
+/// What mountinfo shows where barriers are off.
+pub(crate) const NO_BARRIER: &[&str] = &["nobarrier", "barrier=0"];
+
 pub(crate) const BARRIER: OptionRow = OptionRow {
     name: "barrier",
     kind: Kind::Flag(true),
-    rule: Rule::MountSwitch { param: ("barrier", Some("0")), shown: &["nobarrier", "barrier=0"] },
+    rule: Rule::MountSwitch { param: ("barrier", Some("0")), shown: NO_BARRIER },
     help: "Flush the device's cache where order matters (mount -o barrier=0 if false). false is fast and \
            loses data when the power goes.",
 };

@@ -3,8 +3,9 @@
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::units::Bytes;
 
+use crate::barriers::BarrierOff;
 use crate::ext;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity};
+use crate::filesystem::{Disk, FileSystem, Identity};
 use crate::here::{Here, KernelConfig};
 use crate::options::{EXTRA_MOUNT, GEOMETRY, NOATIME, ONLINE_DISCARD, Options};
 use crate::plan::DEVICE;
@@ -24,7 +25,7 @@ pub(crate) static EXT2: FileSystem = FileSystem {
         grow: Ok((ext::RESIZE2FS, &[DEVICE])),
         superblock: ext::superblock,
     }),
-    barrier_off: Some(BarrierOff::MountOption),
+    barrier_off: Some(BarrierOff::MountOption(ext::NO_BARRIER)),
     flushes: true,
     counts_inodes: true,
     notes: &[ext::NOTE_DRIVER, ext::NOTE_LAZY],

@@ -2,8 +2,9 @@
 
 use fsdyno_spec::units::Bytes;
 
+use crate::barriers::BarrierOff;
 use crate::ext;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity};
+use crate::filesystem::{Disk, FileSystem, Identity};
 use crate::options::{EXTRA_MOUNT, GEOMETRY, NOATIME, ONLINE_DISCARD};
 use crate::plan::DEVICE;
 
@@ -23,7 +24,7 @@ pub(crate) static EXT4: FileSystem = FileSystem {
         grow: Ok((ext::RESIZE2FS, &[DEVICE])),
         superblock: ext::superblock,
     }),
-    barrier_off: Some(BarrierOff::MountOption),
+    barrier_off: Some(BarrierOff::MountOption(ext::NO_BARRIER)),
     flushes: true,
     counts_inodes: true,
     notes: &[ext::NOTE_LAZY, ext::NOTE_JOURNAL],

@@ -8,8 +8,9 @@ use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use crate::argv::Argv;
+use crate::barriers::BarrierOff;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
+use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::Here;
 use crate::medium::{Block, Medium, Superblock, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, ONLINE_DISCARD, OptionRow, Options, extra_mkfs};
@@ -36,7 +37,7 @@ pub(crate) static F2FS: FileSystem = FileSystem {
         grow: Err("an F2FS grows only while it is not mounted (resize.f2fs), which fsdyno does not do"),
         superblock,
     }),
-    barrier_off: Some(BarrierOff::MountOption),
+    barrier_off: Some(BarrierOff::MountOption(&["nobarrier", "fsync_mode=nobarrier"])),
     flushes: true,
     counts_inodes: false,
     notes: &[

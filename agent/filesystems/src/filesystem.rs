@@ -10,6 +10,7 @@ use fsdyno_spec::units::Bytes;
 use serde_json::Value;
 
 use crate::argv::Argv;
+use crate::barriers::BarrierOff;
 use crate::geometry::Geometry;
 pub use crate::here::{Here, KernelConfig};
 use crate::medium::{Medium, Superblock};
@@ -201,26 +202,6 @@ impl Role {
     }
 }
 
-/// How barriers are turned off. One idea with two means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BarrierOff {
-    /// By a mount option.
-    MountOption,
-    /// By `queue/write_cache` = `write through` on the device that the file system sees.
-    Queue,
-}
-
-impl BarrierOff {
-    /// `mount option` or `queue`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MountOption => "mount option",
-            Self::Queue => "queue",
-        }
-    }
-}
-
 impl FileSystem {
     /// Options of a plan, checked.
     ///
@@ -388,12 +369,6 @@ impl FileSystem {
         }
         (self.adjust_mount)(options, here, &mut plan);
         plan
-    }
-
-    /// Whether the stack must turn the device's announced cache off for these options.
-    #[must_use]
-    pub fn wants_write_through(&self, options: &Options) -> bool {
-        self.barrier_off == Some(BarrierOff::Queue) && options.flag("barrier") == Some(false)
     }
 
     /// The command that checks it and changes nothing, with those of its options that are about the check.

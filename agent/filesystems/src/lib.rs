@@ -5,6 +5,7 @@
 //! Adding an option is one row in the file system's own table.
 
 mod argv;
+mod barriers;
 mod btrfs;
 mod ext;
 mod ext2;
@@ -30,10 +31,10 @@ mod verify;
 mod xfs;
 
 pub use argv::Argv;
+pub use barriers::{BarrierOff, Barriers};
 pub use extra::MkfsFlag;
 pub use filesystem::{
-    BarrierOff, Disk, Facts, FileSystem, GeometryChoice, GeometryRule, Identity, Parameters, Program, Role,
-    Target, Told,
+    Disk, Facts, FileSystem, GeometryChoice, GeometryRule, Identity, Parameters, Program, Role, Target, Told,
 };
 pub use geometry::Geometry;
 pub use here::{Here, KernelConfig};

@@ -8,8 +8,9 @@ use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use crate::argv::Argv;
+use crate::barriers::BarrierOff;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
+use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::Here;
 use crate::medium::{Block, Medium, Superblock, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, ONLINE_DISCARD, OptionRow, Options, extra_mkfs};
@@ -36,7 +37,7 @@ pub(crate) static NILFS2: FileSystem = FileSystem {
         )),
         superblock,
     }),
-    barrier_off: Some(BarrierOff::MountOption),
+    barrier_off: Some(BarrierOff::MountOption(&["nobarrier"])),
     flushes: true,
     counts_inodes: true,
     notes: &[
@@ -61,7 +62,7 @@ pub(crate) static NILFS2: FileSystem = FileSystem {
                    out: 2048.",
         },
         OptionRow {
-            name: "reserved_percent",
+            name: "reserved_blocks",
             kind: Kind::Number(1, 90),
             rule: Rule::MkfsWord("-m"),
             help: "Share of the segments that is kept for the cleaner (mkfs.nilfs2 -m). Left out: 5.",
@@ -185,7 +186,7 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("block_size".to_string(), json!(size)),
         ("segments".to_string(), json!(block.le64(24))),
         ("segment_blocks".to_string(), json!(block.le32(48))),
-        ("reserved_percent".to_string(), json!(block.le32(52))),
+        ("reserved_blocks".to_string(), json!(block.le32(52))),
         ("inode_size".to_string(), json!(block.le16(144))),
         ("version".to_string(), json!(format!("{}.{}", block.le32(0), block.le16(4)))),
         ("features".to_string(), json!(features)),

@@ -7,8 +7,9 @@ use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use crate::argv::Argv;
+use crate::barriers::BarrierOff;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{BarrierOff, Disk, FileSystem, Identity, Program};
+use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::Here;
 use crate::medium::{Block, Medium, Superblock, block_size};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, extra_mkfs};
@@ -43,7 +44,7 @@ pub(crate) static REISERFS: FileSystem = FileSystem {
         )),
         superblock,
     }),
-    barrier_off: Some(BarrierOff::MountOption),
+    barrier_off: Some(BarrierOff::MountOption(&["barrier=none"])),
     flushes: true,
     counts_inodes: true,
     notes: &[

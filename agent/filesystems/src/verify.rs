@@ -31,7 +31,7 @@ impl<'a> Shown<'a> {
         self.superblock.split(',').chain(self.mount.split(','))
     }
 
-    fn has(&self, word: &str) -> bool {
+    pub(crate) fn has(&self, word: &str) -> bool {
         self.words().any(|shown| shown == word)
     }
 

@@ -7,8 +7,9 @@ use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
 use crate::argv::Argv;
+use crate::barriers::BarrierOff;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{BarrierOff, Disk, Facts, FileSystem, GeometryRule, Identity, Parameters, Program};
+use crate::filesystem::{Disk, Facts, FileSystem, GeometryRule, Identity, Parameters, Program};
 use crate::geometry::Geometry;
 use crate::here::{Change, Here};
 use crate::medium::{Block, Medium, Superblock, block_size, names};

@@ -299,9 +299,9 @@ fn reiserfs_tells_its_journal_and_hash() {
 
 #[test]
 fn nilfs2_tells_its_segments() {
-    let asked = json!({ "block_size": 2048, "segment_blocks": 512, "reserved_percent": 10 });
+    let asked = json!({ "block_size": 2048, "segment_blocks": 512, "reserved_blocks": 10 });
     let Some(found) = facts("nilfs2", asked.clone(), Bytes::mib(256)) else { return };
-    for key in ["block_size", "segment_blocks", "reserved_percent"] {
+    for key in ["block_size", "segment_blocks", "reserved_blocks"] {
         assert_eq!(found[key], asked[key], "{key}");
     }
     // The last of 256 is cut short by the second superblock at the device's end.

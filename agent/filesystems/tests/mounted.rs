@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Image, Mounted, can_mount, given, kernel_has, make};
-use fsdyno_filesystems::{FileSystem, Here, TABLE, find};
+use fsdyno_filesystems::{BarrierOff, Barriers, FileSystem, Here, TABLE, find};
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
 
@@ -70,6 +70,10 @@ fn what_is_asked_for_is_taken_and_seen() {
         }
         let options = fs.options(&given(wanted)).expect("valid options");
         fs.verify_mount(&options, &mounted.super_options, &mounted.mount_options).expect("taken");
+        let off = matches!(fs.barrier_off, Some(BarrierOff::MountOption(_)))
+            && options.flag("barrier") == Some(false);
+        let found = fs.barriers(&mounted.super_options, &mounted.mount_options, false);
+        assert_eq!(found == Barriers::Off, off, "{name}: {}", mounted.super_options);
     }
 }
 

@@ -163,6 +163,8 @@ impl Bench<'_, '_> {
                 let by_device = self.stack.device().and_then(|d| filesystem.driver(&d.kernel_name));
                 let driver = by_device.unwrap_or_else(|| text("fstype"));
                 done.facts.insert("driver".into(), json!(driver));
+                let barriers = filesystem.barriers(&of_super, &of_mount, self.stack.is_write_through());
+                done.facts.insert("barriers".into(), json!(barriers.name()));
                 self.channel.send(built("mount", done.facts.clone()));
             }
             _ => {}

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use fsdyno_spec::outcome::Outcome;
-use fsdyno_spec::trial::Settings;
+use fsdyno_spec::trial::{Settings, WriteCache};
 use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
@@ -61,6 +61,13 @@ impl TrialStack<'_> {
         }
         self.standing = settings::standing(&self.queues());
         Ok(facts)
+    }
+
+    /// Whether the queue of the device that the file system sees takes no flushes.
+    #[must_use]
+    pub fn is_write_through(&self) -> bool {
+        let mode = self.device().map(|device| settings::get(&device.disk(), "write_cache"));
+        mode.is_some_and(|mode| mode.is_ok_and(|mode| mode == settings::mode_name(WriteCache::WriteThrough)))
     }
 
     /// Where read-ahead is set now.
