@@ -11,7 +11,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
-use fsdyno_spec::event::{Artefact, Envelope, Event, Origin};
+use fsdyno_spec::event::{Artefact, Envelope, ErrorEvent, Event, Origin, Refusal};
+use fsdyno_spec::outcome::Reason;
 use sha2::{Digest, Sha256};
 
 /// Largest part of an artefact, in bytes before base64: keeps lines short for every reader.
@@ -59,6 +60,14 @@ impl Channel {
         };
         inner.seq += 1;
         inner.broken = write_line(&mut *inner.out, &envelope).is_err();
+    }
+
+    /// Says that the rig cannot go on with what was asked. Not from a guest: there it is only the trial
+    /// that cannot, which its end says.
+    pub fn refuse(&self, refusal: Refusal, reason: Reason) {
+        if self.origin == Origin::Rig {
+            self.send(Event::Error(ErrorEvent { refusal, reason }));
+        }
     }
 
     /// Passes on a line that another machine's channel made, with its end.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use fsdyno_machine::{Accelerated, Boot, Disk, Guest, Heard, Kernel, Qemu};
 use fsdyno_probe::counters::Snapshot;
 use fsdyno_probe::doubts::{self, Context};
-use fsdyno_spec::event::{End, Envelope, Event, Heartbeat, TrialStart};
+use fsdyno_spec::event::{End, Envelope, Event, Heartbeat, Origin, TrialStart};
 use fsdyno_spec::machine::Machine;
 use fsdyno_spec::outcome::{Doubt, Flag, Outcome, Reason};
 use fsdyno_spec::request::{Request, TrialRequest};
@@ -75,6 +75,8 @@ pub struct Guests {
     had: Option<(Machine, Vec<FileDevice>)>,
     /// What the last guest said that did not come up.
     console: Vec<u8>,
+    /// What ran the CPUs of this agent's guests, so that one campaign does not have both.
+    used: Option<Accelerated>,
 }
 
 /// A guest with what it was made of.
@@ -85,20 +87,24 @@ struct Running {
     images: Vec<Image>,
     disks: Vec<FileDevice>,
     facts: Facts,
+    /// Its boot id: who says something else is not it.
+    boot: String,
     fresh: bool,
 }
 
 impl Guests {
     /// None yet; kernels come from the cache.
     pub fn new(cache: &Path) -> Self {
-        Self { cache: cache.to_path_buf(), running: None, had: None, console: Vec::new() }
+        Self { cache: cache.to_path_buf(), running: None, had: None, console: Vec::new(), used: None }
     }
 
     /// Ends the guest that runs, if any.
     fn dismiss(&mut self, rig: &mut Rig) {
         if let Some(mut running) = self.running.take() {
-            running.guest.end();
-            running.images.into_iter().for_each(|image| rig.give_image(image));
+            // Nobody else gets images that it may still write to.
+            if running.guest.end() {
+                running.images.into_iter().for_each(|image| rig.give_image(image));
+            }
         }
     }
 
@@ -156,6 +162,8 @@ impl Guests {
         }
         let qemu = Qemu::find().map_err(unsupported)?;
         let kernel = Kernel::find(&self.cache, machine.kernel.as_deref()).map_err(unsupported)?;
+        let mut memory = Memory::of(rig.state(), &qemu, &kernel);
+        let choices = memory.choices(machine.accelerator, self.used).map_err(unsupported)?;
         let mut images = Vec::new();
         for disk in &disks {
             let image = rig.image(disk, &mut |doing, share| watch.doing(doing, Some(share)));
@@ -168,9 +176,10 @@ impl Guests {
             }
         }
         watch.doing("booting the guest", None);
-        let mut memory = Memory::of(rig.state(), &qemu, &kernel);
         let mut last = Reason::new("no accelerator was tried");
-        for (accelerated, why) in memory.choices(machine.accelerator).map_err(unsupported)? {
+        // Why the processor itself did not boot the kernel, if QEMU ran and nobody interrupted it.
+        let mut kvm_failed: Option<Reason> = None;
+        for (accelerated, why) in choices {
             let boot = Boot {
                 kernel: &kernel,
                 accelerated,
@@ -190,6 +199,7 @@ impl Guests {
                 Ok(guest)
             });
             let patience = if accelerated == Accelerated::Kvm { BOOT_KVM } else { BOOT_EMULATED };
+            let ran = started.is_ok();
             let up = started.and_then(|mut guest| match first_line(&mut guest, patience, stop) {
                 Ok(first) => {
                     hello(&first.1);
@@ -200,12 +210,17 @@ impl Guests {
                     Err(reason)
                 }
             });
-            // Whoever interrupts a boot has learnt nothing of KVM.
-            if accelerated == Accelerated::Kvm && stop.why().is_none() {
-                memory.remember(up.as_ref().err());
-            }
             match up {
                 Ok((guest, first)) => {
+                    // That KVM fails is known only when the same kernel boots without it.
+                    match accelerated {
+                        Accelerated::Kvm => memory.remember(None),
+                        Accelerated::Tcg if kvm_failed.is_some() => memory.remember(kvm_failed.as_ref()),
+                        Accelerated::Tcg => {}
+                    }
+                    self.used = Some(accelerated);
+                    let why = kvm_failed.map(|reason| reason.message).or(why);
+                    let boot = first.boot.clone();
                     let seconds = guest.age().as_secs_f64();
                     let mut facts = Facts::from([
                         ("kernel".to_string(), json!(kernel.release)),
@@ -227,9 +242,14 @@ impl Guests {
                         facts.insert("accelerator_reason".into(), json!(why));
                     }
                     let (machine, round) = (machine.clone(), request.round);
-                    return Ok(Running { machine, round, guest, images, disks, facts, fresh: true });
+                    return Ok(Running { machine, round, guest, images, disks, facts, boot, fresh: true });
                 }
-                Err(reason) => last = reason,
+                Err(reason) => {
+                    if accelerated == Accelerated::Kvm && ran && stop.why().is_none() {
+                        kvm_failed = Some(reason.clone());
+                    }
+                    last = reason;
+                }
             }
             if stop.why().is_some() {
                 break;
@@ -266,8 +286,12 @@ impl Runner {
                 self.channel.send(built("machine", facts));
                 let said = running.guest.console_length();
                 let before = Snapshot::take(&[], &[]);
-                let mut end = self.follow(request, &mut running.guest);
+                let mut end = self.follow(request, &mut running.guest, &running.boot);
                 end.0.flags.extend(self.disturbed(&before, machine));
+                if machine.cpus > self.cpus {
+                    let reason = format!("the guest has {} CPUs, the rig only {}", machine.cpus, self.cpus);
+                    end.0.flags.push(Flag::new(Doubt::CpuPressure, reason));
+                }
                 if !running.images.iter().all(Image::direct) {
                     let reason = "the guest's disks are not accessed directly: the rig may have kept a copy of their data";
                     end.0.flags.push(Flag::new(Doubt::NotCold, reason));
@@ -310,7 +334,7 @@ impl Runner {
     }
 
     /// Forwards a trial and relays what comes, until it ends or the guest does; true if it did.
-    fn follow(&self, request: &TrialRequest, guest: &mut Guest) -> (End, bool) {
+    fn follow(&self, request: &TrialRequest, guest: &mut Guest, boot: &str) -> (End, bool) {
         let begin = Instant::now();
         let gone = |outcome, message: String| {
             let advice = "its console is among the trial's artefacts; the next trial gets a fresh guest";
@@ -330,11 +354,22 @@ impl Runner {
                     if let Ok(FromGuest::End(end)) = serde_json::from_slice(&line) {
                         return (*end, false);
                     }
-                    if serde_json::from_slice::<Envelope>(&line).is_err() {
+                    let its_own = |envelope: &Envelope| {
+                        let of_trial = envelope.trial.as_ref().is_none_or(|trial| *trial == request.trial);
+                        envelope.from == Origin::Guest && envelope.boot == boot && of_trial
+                    };
+                    if !serde_json::from_slice(&line).as_ref().is_ok_and(its_own) {
                         let start: String = String::from_utf8_lossy(&line).chars().take(80).collect();
-                        return gone(Outcome::Failed, format!("the guest says what is no event: {start}"));
+                        return gone(
+                            Outcome::Failed,
+                            format!("the guest says what is no event of its own: {start}"),
+                        );
                     }
                     self.channel.relay(&line);
+                }
+                Heard::TooLong(start) => {
+                    let start = String::from_utf8_lossy(&start).into_owned();
+                    return gone(Outcome::Failed, format!("the guest says a line without end: {start}"));
                 }
                 Heard::Silence if heard.elapsed() > SILENCE => {
                     let words = guest.last_words();
@@ -401,6 +436,7 @@ fn first_line(guest: &mut Guest, patience: Duration, stop: &Stop) -> Result<(Env
                 _ => return said("the guest's first line is no hello".into()),
             },
             Heard::Silence => {}
+            Heard::TooLong(_) => return said("the guest's first line has no end".into()),
             Heard::Gone => {
                 std::thread::sleep(Duration::from_millis(50));
                 return said(format!("the guest died before it was up: {}", guest.last_words()));

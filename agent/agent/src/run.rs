@@ -56,7 +56,7 @@ fn serve(options: RigOptions, place: Place) -> ExitCode {
     let mut rig = match Rig::open(options) {
         Ok(rig) => rig,
         Err(refused) => {
-            channel.send(error(refused.refusal, refused.reason));
+            channel.send(Event::Error(ErrorEvent { refusal: refused.refusal, reason: refused.reason }));
             return ExitCode::from(REFUSED);
         }
     };
@@ -68,7 +68,7 @@ fn serve(options: RigOptions, place: Place) -> ExitCode {
         Ok(heard) => heard,
         Err(problem) => {
             let reason = Reason::new(format!("signals cannot be handled: {problem}"));
-            channel.send(error(Refusal::Environment, reason));
+            channel.send(Event::Error(ErrorEvent { refusal: Refusal::Environment, reason }));
             return ExitCode::FAILURE;
         }
     };
@@ -91,9 +91,4 @@ fn serve(options: RigOptions, place: Place) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
-}
-
-/// The event that says no.
-pub fn error(refusal: Refusal, reason: Reason) -> Event {
-    Event::Error(ErrorEvent { refusal, reason })
 }

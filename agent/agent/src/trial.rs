@@ -18,7 +18,6 @@ use crate::channel::Channel;
 use crate::layers::load_modules;
 use crate::phases::{Bench, Status};
 use crate::place::Place;
-use crate::run::error;
 use crate::shell::Script;
 use crate::stop::Stop;
 use crate::watch::Watch;
@@ -92,7 +91,7 @@ impl Runner {
         let mut teardown = std::time::Duration::ZERO;
         let mut verdict = match checked {
             Err(reason) => {
-                self.channel.send(error(Refusal::BadRequest, reason.clone()));
+                self.channel.refuse(Refusal::BadRequest, reason.clone());
                 Verdict::new(Outcome::Failed, reason)
             }
             Ok(checked) => {
@@ -267,7 +266,7 @@ fn on_the_bench(bench: &mut Bench<'_, '_>) -> Verdict {
 fn refuse(channel: &Channel, refused: Refused) -> Verdict {
     // What is unsupported here ends this trial only; a refusal is told to whoever runs the campaign.
     if refused.outcome != Outcome::Unsupported || refused.refusal == Refusal::NoRoot {
-        channel.send(error(refused.refusal, refused.reason.clone()));
+        channel.refuse(refused.refusal, refused.reason.clone());
     }
     Verdict::new(refused.outcome, refused.reason)
 }

@@ -67,14 +67,15 @@ impl Accelerated {
         }
     }
 
-    /// Options of the kernel. A panic ends the guest at once (QEMU runs with `-no-reboot`); arrays are
+    /// Options of the kernel. A panic ends the guest at once (QEMU runs with `-no-reboot`), and so does an
+    /// oops: a kernel that has lost its way measures nothing. Arrays are
     /// assembled by nobody but the trial. An emulated processor has no speculation to mitigate, and its
     /// clock is checked against nothing better.
     pub(crate) fn kernel_line(self) -> &'static str {
         match self {
-            Self::Kvm => "console=ttyS0 loglevel=4 panic=-1 raid=noautodetect",
+            Self::Kvm => "console=ttyS0 loglevel=4 panic=-1 oops=panic raid=noautodetect",
             Self::Tcg => {
-                "console=ttyS0 loglevel=4 panic=-1 raid=noautodetect mitigations=off no_timer_check \
+                "console=ttyS0 loglevel=4 panic=-1 oops=panic raid=noautodetect mitigations=off no_timer_check \
                  tsc=reliable cryptomgr.notests random.trust_cpu=on"
             }
         }

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,11 @@ use crate::boot::{Boot, initramfs};
 use crate::console::{Console, last_words};
 use crate::qemu::{DiskLine, Line, Qemu};
 
-/// The longest line that a guest may send.
-const LONGEST_LINE: u64 = 64 << 20;
+/// The longest line that a guest may send; the reader at the rig takes no longer ones either.
+const LONGEST_LINE: u64 = 8 << 20;
+
+/// Lines that may wait to be heard. Then the guest has to wait.
+const WAITING_LINES: usize = 64;
 
 /// How long QEMU may take to die of SIGKILL, and a guest to take a line.
 const DEATH: Duration = Duration::from_secs(10);
@@ -30,7 +33,7 @@ const DEATH: Duration = Duration::from_secs(10);
 pub struct Guest {
     child: Child,
     port: Option<UnixStream>,
-    lines: Receiver<Vec<u8>>,
+    lines: Receiver<Heard>,
     console: Console,
     errors: Console,
     arguments: Vec<String>,
@@ -42,6 +45,8 @@ pub struct Guest {
 pub enum Heard {
     /// A line, with its end.
     Line(Vec<u8>),
+    /// The beginning of a line that is longer than any event; what follows is not read.
+    TooLong(Vec<u8>),
     /// Nothing, in the time given.
     Silence,
     /// It is gone, or its port is.
@@ -83,6 +88,8 @@ impl Guest {
         };
         let arguments = line.arguments();
         let mut command = Command::new(&qemu.path);
+        // A group of its own: whoever interrupts us at the keyboard does not kill it in mid-sentence.
+        command.process_group(0);
         command.args(&arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let parent = rustix::process::getpid();
         // SAFETY: only async-signal-safe system calls on values that were copied before the fork.
@@ -132,7 +139,7 @@ impl Guest {
     /// Waits for the next line.
     pub fn hear(&mut self, patience: Duration) -> Heard {
         match self.lines.recv_timeout(patience) {
-            Ok(line) => Heard::Line(line),
+            Ok(heard) => heard,
             Err(RecvTimeoutError::Timeout) if self.alive() => Heard::Silence,
             Err(_) => Heard::Gone,
         }
@@ -188,15 +195,23 @@ impl Drop for Guest {
 }
 
 /// Lines of the port, read on a thread of its own until it closes.
-fn lines(port: UnixStream) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = channel();
+fn lines(port: UnixStream) -> Receiver<Heard> {
+    let (sender, receiver) = sync_channel(WAITING_LINES);
     thread::spawn(move || {
         let mut port = BufReader::new(port);
         loop {
             let mut line = Vec::new();
-            match io::Read::take(&mut port, LONGEST_LINE).read_until(b'\n', &mut line) {
-                Ok(1..) if line.ends_with(b"\n") && sender.send(line).is_ok() => {}
+            let heard = match io::Read::take(&mut port, LONGEST_LINE).read_until(b'\n', &mut line) {
+                Ok(1..) if line.ends_with(b"\n") => Heard::Line(line),
+                Ok(length) if length as u64 == LONGEST_LINE => {
+                    line.truncate(80);
+                    Heard::TooLong(line)
+                }
                 _ => break,
+            };
+            let last = !matches!(heard, Heard::Line(_));
+            if sender.send(heard).is_err() || last {
+                break;
             }
         }
     });
@@ -215,4 +230,35 @@ fn inherit(parent: Pid, descriptors: &[RawFd]) -> io::Result<()> {
         fcntl_setfd(descriptor, FdFlags::empty())?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_end_is_told_and_nothing_after_it_is_read() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let heard = lines(ours);
+        let flood = thread::spawn(move || {
+            let _ = theirs.write_all(b"{}\n");
+            let block = vec![b'x'; 1 << 16];
+            while theirs.write_all(&block).is_ok() {}
+        });
+        assert_eq!(heard.recv(), Ok(Heard::Line(b"{}\n".to_vec())));
+        assert_eq!(heard.recv(), Ok(Heard::TooLong(vec![b'x'; 80])));
+        assert!(heard.recv().is_err());
+        flood.join().unwrap();
+    }
+
+    #[test]
+    fn who_is_not_heard_has_to_wait() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let heard = lines(ours);
+        theirs.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        let line = [vec![b'y'; 1 << 20], vec![b'\n']].concat();
+        let written = (0..1000).take_while(|_| theirs.write_all(&line).is_ok()).count();
+        assert!(written <= WAITING_LINES + 2, "{written} lines were taken, and nobody asked for one");
+        drop(heard);
+    }
 }

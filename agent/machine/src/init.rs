@@ -96,7 +96,8 @@ pub fn is_first_process() -> bool {
 #[must_use]
 pub fn is_module_request() -> bool {
     let mut arguments = std::env::args_os().skip(1);
-    arguments.next().is_some_and(|a| a == "-q") && arguments.next().is_some_and(|a| a == "--")
+    let asked = arguments.next().is_some_and(|a| a == "-q") && arguments.next().is_some_and(|a| a == "--");
+    asked && Path::new(WIRING[1]).exists()
 }
 
 /// Answers the kernel's request for a module.

@@ -90,6 +90,8 @@ impl Line<'_> {
             "-nodefaults",
             "-no-user-config",
             "-no-reboot",
+            "-sandbox",
+            "on,obsolete=deny,elevateprivileges=deny,spawn=deny",
             "-display",
             "none",
             "-monitor",

@@ -37,12 +37,22 @@ impl Memory {
         }
     }
 
-    /// What to try, in order, each with why it is not the processor itself.
+    /// What to try, in order, each with why it is not the processor itself. `used`: what this agent's
+    /// guests have had so far.
     ///
     /// # Errors
     /// If what is wanted cannot be had.
-    pub fn choices(&self, wanted: Accelerator) -> Result<Vec<(Accelerated, Option<String>)>, Reason> {
+    pub fn choices(
+        &self,
+        wanted: Accelerator,
+        used: Option<Accelerated>,
+    ) -> Result<Vec<(Accelerated, Option<String>)>, Reason> {
         let works = self.kvm();
+        // Figures of both are never compared: what began with one goes on with it.
+        if let (Accelerator::Auto, Some(used)) = (wanted, used) {
+            let emulated = used == Accelerated::Tcg;
+            return Ok(vec![(used, emulated.then(|| works.err().unwrap_or_else(|| "as before".into())))]);
+        }
         let emulated = |why: String| (Accelerated::Tcg, Some(why));
         match (wanted, works) {
             (Accelerator::Tcg, _) => Ok(vec![emulated("the plan asks for it".into())]),
@@ -95,7 +105,8 @@ mod tests {
     #[test]
     fn who_asks_for_kvm_gets_it_or_the_reason() {
         let memory = Memory { file: "/nonexistent/kvm".into(), key: "k".into() };
-        let tried = |wanted| memory.choices(wanted).map(|all| all.iter().map(|c| c.0).collect::<Vec<_>>());
+        let tried =
+            |wanted| memory.choices(wanted, None).map(|all| all.iter().map(|c| c.0).collect::<Vec<_>>());
         assert_eq!(tried(Accelerator::Tcg).unwrap(), [Accelerated::Tcg]);
         match kvm() {
             Ok(()) => {
@@ -106,6 +117,10 @@ mod tests {
                 assert!(tried(Accelerator::Kvm).is_err());
                 assert_eq!(tried(Accelerator::Auto).unwrap(), [Accelerated::Tcg]);
             }
+        }
+        for used in [Accelerated::Kvm, Accelerated::Tcg] {
+            let again = memory.choices(Accelerator::Auto, Some(used)).unwrap();
+            assert_eq!(again.iter().map(|c| c.0).collect::<Vec<_>>(), [used], "no campaign has both");
         }
     }
 }
