@@ -8,6 +8,7 @@ from typing import Any
 from fsdyno.report.judge import Judge
 from fsdyno.report.model import Row
 from fsdyno.store import CampaignInfo, Cell, PhaseNote, Trial
+from fsdyno.store.stood import OFF
 
 _WRITE_THROUGH = "write through"
 """The mode of a device's cache in which the kernel sends no flushes."""
@@ -46,7 +47,7 @@ def rows_of(info: CampaignInfo, trials: list[Trial], notes: list[PhaseNote], jud
                 excluded=cell.excluded,
                 reasons=reasons + [text for text, _ in not_ok.most_common(3)],
                 emulated=any(trial.emulated for trial in mine),
-                barriers="" if limit else _barriers(cell, system),
+                barriers="" if limit else _barriers(cell, system, mine),
                 aligned=aligned.pop() if len(aligned) == 1 else None,
                 alignment=list(dict.fromkeys(said)),
                 places=judge.places(cell.index),
@@ -140,10 +141,13 @@ def _differences(one: dict[str, Any], two: dict[str, Any]) -> list[str]:
     return found
 
 
-def _barriers(cell: Cell, system: dict[str, Any]) -> str:
-    """The mark of a row that is measured without barriers."""
+def _barriers(cell: Cell, system: dict[str, Any], trials: list[Trial]) -> str:
+    """The mark of a row that is measured without barriers: what its mounts say, else what its plan asks."""
     if not system.get("flushes", True):
         return "no flushes"
+    told = {trial.stood.get("barriers") for trial in trials} - {None}
+    if told:
+        return "barriers off" if OFF in told else ""
     settings = (cell.spec.get("stack") or {}).get("settings") or {}
     off = (cell.spec.get("filesystem") or {}).get("barrier") is False
     return "barriers off" if off or settings.get("write_cache") == _WRITE_THROUGH else ""

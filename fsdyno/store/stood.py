@@ -13,6 +13,8 @@ from typing import Any
 from fsdyno.store.records import canonical
 
 GUEST = "guest"
+ON, OFF = "on", "off"
+"""Of barriers, as the agent says them."""
 
 # Facts of a guest by which results are told apart. Its boot is another one each round, which changes nothing.
 _MACHINE = ("kernel", "accelerator", "cpus", "memory", "qemu")
@@ -24,6 +26,9 @@ _FORMAT = (
     "block_size", "sector_size", "cluster_size", "segment_size", "node_size", "inode_size",
     "stride", "stripe_width", "sunit", "swidth", "agcount", "hash",
 )  # fmt: skip
+
+# The mode of a queue that takes no flushes.
+_WRITE_THROUGH = "write through"
 
 # Parts of a stack that say whether what lies on them starts and ends with the stripes.
 _ALIGNED = ("lvm", "file_system")
@@ -37,11 +42,17 @@ class Stood:
     made: list[dict[str, Any]]  # one for each mkfs, in order
     aligned: bool | None
     alignment: list[str]  # sentences, one for each part that has something to say
+    barriers: str | None = None  # on | off | none (it never has any); None where nothing was mounted
 
     @property
     def facts(self) -> dict[str, Any]:
         """The part that the store keeps beside the hashes."""
-        return {"made": self.made, "aligned": self.aligned, "alignment": self.alignment}
+        return {
+            "made": self.made,
+            "aligned": self.aligned,
+            "alignment": self.alignment,
+            "barriers": self.barriers,
+        }
 
 
 def stood(events: list[dict[str, Any]]) -> Stood:
@@ -49,6 +60,7 @@ def stood(events: list[dict[str, Any]]) -> Stood:
     where: dict[str, Any] = {}
     made: list[dict[str, Any]] = []
     said: dict[str, tuple[bool | None, str | None]] = {}
+    barriers: list[str] = []
     for event in events:
         kind, facts = event.get("event"), event.get("facts") or {}
         if kind == "trial_start":
@@ -58,6 +70,10 @@ def stood(events: list[dict[str, Any]]) -> Stood:
             where["calibration"] = event.get("calibration")
         elif kind == "built" and event.get("part") == "machine":
             where |= {key: facts[key] for key in (*_MACHINE, "boot") if key in facts}
+        elif kind == "built" and event.get("part") == "mount" and "barriers" in facts:
+            barriers.append(str(facts["barriers"]))
+        elif kind == "phase_end" and barriers and facts.get("write_cache") == _WRITE_THROUGH:
+            barriers.append(OFF if barriers[-1] == ON else barriers[-1])
         elif kind == "built" and event.get("part") in _ALIGNED:
             part = str(event["part"])
             if part == "file_system":
@@ -72,6 +88,8 @@ def stood(events: list[dict[str, Any]]) -> Stood:
         made=made,
         aligned=all(verdicts) if verdicts else None,
         alignment=[sentence for _, sentence in said.values() if sentence],
+        # One phase without them is a figure without them.
+        barriers=OFF if OFF in barriers else barriers[-1] if barriers else None,
     )
 
 

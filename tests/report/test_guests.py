@@ -233,6 +233,18 @@ def test_rows_without_barriers_never_rank_unsaid(tmp_path: Path) -> None:
     assert "<small>no flushes</small>" in html and "always without barriers" in html
 
 
+def test_barriers_that_were_turned_off_by_any_way_are_marked(tmp_path: Path) -> None:
+    said = ["on", "off", "off"]
+
+    def events(cell: int, rnd: int) -> list[dict[str, Any]]:
+        mount = {"event": "built", "part": "mount", "facts": {"driver": "any", "barriers": said[cell]}}
+        return [*_NATIVE, mount, mkfs(2.0 - 0.5 * cell)]
+
+    specs = {"on": of("ext4"), "word": of("ext4", extra_mount=["nobarrier"]), "other": of("f2fs")}
+    campaign(tmp_path / "s.sqlite", specs, events, describe={"metrics": METRICS, "filesystems": _SYSTEMS})
+    assert [row.barriers for row in reported(tmp_path / "s.sqlite").rows] == ["", *["barriers off"] * 2]
+
+
 def test_where_another_leads_it_is_said_once_for_all_phases(tmp_path: Path) -> None:
     def events(cell: int, rnd: int) -> list[dict[str, Any]]:
         steps = [phase_end(i, name, "check", 1.0 + cell) for i, name in enumerate(("one", "two"))]

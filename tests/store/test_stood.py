@@ -126,6 +126,21 @@ def test_what_a_part_said_last_holds() -> None:
     assert (stood(events).aligned, stood(events).alignment) == (False, ["after it"])
 
 
+@pytest.mark.parametrize(
+    ("mounts", "told"),
+    [([], None), (["on"], "on"), (["on", "off"], "off"), (["off", "on"], "off"), (["none", "none"], "none")],
+)
+def test_one_mount_without_barriers_is_a_trial_without(mounts: list[str], told: str | None) -> None:
+    assert stood([part("mount", driver="any", barriers=one) for one in mounts]).barriers == told
+    assert stood([part("mount", driver="older agents say nothing")]).barriers is None
+
+
+@pytest.mark.parametrize(("mount", "told"), [("on", "off"), ("none", "none")])
+def test_a_phase_that_turns_the_queue_off_turns_barriers_off(mount: str, told: str) -> None:
+    turned = phase_end(0, "set", "set", 0.1, facts={"write_cache": "write through"})
+    assert stood([part("mount", barriers=mount), turned]).barriers == told
+
+
 def test_the_store_keeps_it_with_each_trial(tmp_path: Path) -> None:
     with Store.open(tmp_path / "s.sqlite", create=True) as store:
         campaign = start(store, ["a"], where={"rig": "bench", "kernel": "6.18", "cpus": 8})
