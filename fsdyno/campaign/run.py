@@ -112,6 +112,10 @@ class _Campaign:
         self.place = choice.why
         self.rounds = rounds_
         self.session: RunSession | None = None
+        self.begun = resumed
+        """Whether a trial was other than refused. Until then those are held: what is refused whole never
+        began."""
+        self.held: list[Callable[[], TrialReply]] = []
         self.outcome = Outcome(id)
         budget = estimate(choice.plan)
         self.how = budget.how
@@ -207,6 +211,8 @@ class _Campaign:
         number = total - sum(len(self._order(r)) for r in pending)
         later = [index for r in pending for index in self._order(r)]
         lost_in_a_row = 0
+        refused: set[int] = set()
+        """Cells that were refused since the last trial that was not."""
         try:
             for round_ in pending:
                 attempt = self.store.next_attempt(self.id, round_.number)
@@ -235,6 +241,7 @@ class _Campaign:
                         on_event=progress.event,
                     )
                     outcome = self._record(trial, reply, index, round_.number, position, attempt, begun)
+                    refused = refused | {index} if reply.refusal else set()
                     later.pop(0)
                     if outcome.outcome == "ok":
                         self.tally.add(index, time.time() - begun)
@@ -245,6 +252,8 @@ class _Campaign:
                         _doubts(reply),
                         self.tally.left(later),
                     )
+                    if reply.refusal and refused >= set(self._order(round_)):
+                        raise reply.refusal  # not one cell is refused, but all: that is the rig
                     if outcome.outcome == "teardown_failed":
                         return self._end("stopped", Exit.TEARDOWN, sentence(outcome.reason))
                     lost_in_a_row = lost_in_a_row + 1 if outcome.outcome == "lost" else 0
@@ -268,6 +277,7 @@ class _Campaign:
         return self._end(status, Exit.INCOMPLETE if bad or not whole else Exit.OK)
 
     def _end(self, status: str, code: Exit, why: str | None = None) -> Outcome:
+        self._write_held()
         self.store.finish(self.id, status)
         self.outcome.status, self.outcome.exit, self.outcome.why = status, code, why
         return self.outcome
@@ -281,7 +291,9 @@ class _Campaign:
     def _record(
         self, trial: str, reply: TrialReply, cell: int, round: int, position: int, attempt: int, begun: float
     ) -> TrialReply:
-        """Writes a trial to the store. One whose artefacts are not what they claim is lost."""
+        """Writes a trial to the store, or holds it (see `begun`). One whose artefacts are not what they claim
+        is lost."""
+        ended = time.time()
 
         def write(reply: TrialReply) -> None:
             self.store.record_trial(
@@ -295,20 +307,33 @@ class _Campaign:
                 reason=reply.reason,
                 flags=_flags(reply),
                 started=begun,
-                ended=time.time(),
+                ended=ended,
                 events=reply.events,
             )
 
-        try:
-            write(reply)
-        except UserError as error:
-            if error.code != Exit.AGENT:
-                raise
-            kept = [event for event in reply.events if event["event"] != "artefact"]
-            reply = TrialReply("lost", kept, {"message": error.message})
-            write(reply)
-        self.outcome.counts[reply.outcome] = self.outcome.counts.get(reply.outcome, 0) + 1
-        return reply
+        def record(reply: TrialReply = reply) -> TrialReply:
+            try:
+                write(reply)
+            except UserError as error:
+                if error.code != Exit.AGENT:
+                    raise
+                kept = [event for event in reply.events if event["event"] != "artefact"]
+                reply = TrialReply("lost", kept, {"message": error.message})
+                write(reply)
+            self.outcome.counts[reply.outcome] = self.outcome.counts.get(reply.outcome, 0) + 1
+            return reply
+
+        self.begun = self.begun or reply.refusal is None
+        if not self.begun:
+            self.held.append(record)
+            return reply
+        self._write_held()
+        return record()
+
+    def _write_held(self) -> None:
+        for write in self.held:
+            write()
+        self.held.clear()
 
 
 def _stored(cell: Cell, points: int) -> dict[str, Any]:

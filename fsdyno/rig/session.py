@@ -59,6 +59,8 @@ class TrialReply:
     events: list[Event] = field(repr=False)
     reason: dict[str, str] | None = None
     """`message` and maybe `advice`, where the outcome is not ok."""
+    refusal: UserError | None = None
+    """What the rig's `error` said, where it refused this trial and went on."""
 
 
 class _Closed:
@@ -115,8 +117,9 @@ class RunSession:
         """Runs one trial and returns when it has ended, one way or another.
 
         `timeout` is the trial's own limit, s; the agent keeps it, and this side enforces it after a
-        grace. Guests are booted anew for each `round`. `on_event` sees each event as it comes. Raises
-        `UserError` if the agent refuses.
+        grace. Guests are booted anew for each `round`. `on_event` sees each event as it comes. A trial that
+        is refused has an outcome like others. Raises `UserError` if the rig itself refuses: with an `error`
+        of no trial, or one that no end follows.
         """
         events: list[Event] = []
         try:
@@ -126,6 +129,8 @@ class RunSession:
             self.kill()
             if self._aborted:
                 return TrialReply("cancelled", events, {"message": "stopped at once: the agent was killed"})
+            if refusal := _refusal(events):
+                raise refusal from None
             return TrialReply("lost", events, {"message": str(violation), "advice": self._last_words()})
         except BaseException:
             self.kill()
@@ -201,8 +206,8 @@ class RunSession:
             heard = time.monotonic()
             events.append(event)
             on_event(event)
-            if event["event"] == "error":
-                self._refuse(event)
+            if event["event"] == "error" and event["from"] == RIG and event.get("trial") is None:
+                raise _refused(event)
             if event["event"] == "end" and event["from"] == RIG:  # a guest may end before its rig does
                 return _reply(event, events)
 
@@ -234,21 +239,13 @@ class RunSession:
         except queue.Empty:
             return None
         if event["event"] == "error":
-            self._refuse(event)
+            raise _refused(event)
         return event
 
     def _event(self, line: bytes | type[_Closed] | type[_Cancel], trial: str | None) -> Event:
         if not isinstance(line, bytes):
             raise Violation(f"the agent ended ({self._how_it_ended()})")
         return self._reader.read(line, trial=trial)
-
-    def _refuse(self, event: Event) -> None:
-        """Raises what the agent's `error` event says, with its exit code."""
-        raise UserError(
-            str(event.get("message", "the agent refused")),
-            code=REFUSALS.get(str(event.get("refusal")), Exit.AGENT),
-            advice=event.get("advice"),
-        )
 
     def _send(self, request: dict[str, Any]) -> None:
         assert self._process.stdin
@@ -288,4 +285,19 @@ def _reply(end: Event, events: list[Event]) -> TrialReply:
     outcome = end.get("outcome")
     if not isinstance(outcome, str):
         raise Violation("an `end` without an outcome", json.dumps(end).encode())
-    return TrialReply(outcome, events, end.get("reason"))
+    return TrialReply(outcome, events, end.get("reason"), _refusal(events))
+
+
+def _refusal(events: list[Event]) -> UserError | None:
+    """What the rig refused of a trial. What a guest refuses is the guest's affair."""
+    said = [event for event in events if event["event"] == "error" and event["from"] == RIG]
+    return _refused(said[-1]) if said else None
+
+
+def _refused(event: Event) -> UserError:
+    """What an `error` event says, with its exit code."""
+    return UserError(
+        str(event.get("message", "the agent refused")),
+        code=REFUSALS.get(str(event.get("refusal")), Exit.AGENT),
+        advice=event.get("advice"),
+    )

@@ -151,15 +151,51 @@ def test_a_refusal_leaves_no_campaign(tmp_path: Path, store: Store, fault: str, 
     assert store.campaigns() == []
 
 
-def test_a_trial_that_is_refused_stops_a_campaign_and_unmakes_one_that_never_began(
-    tmp_path: Path, store: Store
+@pytest.mark.parametrize("trial", [0, 4])
+def test_a_trial_that_is_refused_is_recorded_with_its_reason_and_costs_no_other(
+    tmp_path: Path, store: Store, trial: int
 ) -> None:
-    for trial in (0, 4):
-        with pytest.raises(UserError, match="not writable") as error:
-            run(bench.plan(), bench.rig(tmp_path, "--behave", f"refuses_trial@{trial}"), store)
-        assert error.value.code == Exit.CANNOT
-        assert [c.status for c in store.campaigns()] == ["stopped"] * bool(trial)
-    assert len(store.trials(store.campaign().id)) == 4
+    outcome = run(bench.plan(), bench.rig(tmp_path, "--behave", f"refuses_trial@{trial}"), store)
+    assert (outcome.status, outcome.exit) == ("complete", Exit.INCOMPLETE)
+    assert outcome.counts == {"ok": 8, "failed": 1}
+    found = store.trials(outcome.campaign)
+    assert [n for n, t in enumerate(found) if t.outcome == "failed"] == [trial]
+    assert found[trial].reason == {"message": "the folder is not writable", "advice": "name another"}
+    assert found[trial].started <= found[trial].ended <= found[trial + 1].started
+
+
+def refused_whole(tmp_path: Path, store: Store, trial: int, **options: Any) -> None:
+    with pytest.raises(UserError, match="not writable") as error:
+        run(bench.plan(), bench.rig(tmp_path, "--behave", f"refuses_all@{trial}"), store, **options)
+    assert error.value.code == Exit.CANNOT
+
+
+def test_a_campaign_of_which_every_cell_is_refused_never_began(tmp_path: Path, store: Store) -> None:
+    refused_whole(tmp_path, store, 0)
+    assert store.campaigns() == []
+
+
+def test_once_every_cell_is_refused_a_campaign_stops_with_all_on_record(tmp_path: Path, store: Store) -> None:
+    refused_whole(tmp_path, store, 4)
+    [stopped] = store.campaigns()
+    assert stopped.status == "stopped"
+    outcomes = [t.outcome for t in store.trials(stopped.id)]
+    assert outcomes[:4] == ["ok"] * 4 and set(outcomes[4:]) == {"failed"}
+    assert {t.cell for t in store.trials(stopped.id)[4:]} == {0, 1, 2}
+
+
+def test_a_resumed_campaign_had_begun_before_it_was_refused(tmp_path: Path, store: Store) -> None:
+    interrupted(tmp_path, store)
+    refused_whole(tmp_path, store, 0, resume=LATEST)
+    assert [c.status for c in store.campaigns()] == ["stopped"]
+
+
+def test_what_was_refused_before_ctrl_c_is_on_record(tmp_path: Path, store: Store) -> None:
+    """The first trial is refused and held; the second is cancelled."""
+    rig = bench.rig(tmp_path, "--behave", "refuses_trial", "--pace", "0.02")
+    outcome = run(bench.plan(), rig, store, interrupt_in(trial=2))
+    assert outcome.counts == {"failed": 1, "cancelled": 1}
+    assert [t.outcome for t in store.trials(outcome.campaign)] == ["failed", "cancelled"]
 
 
 def test_a_lost_trial_is_recorded_and_a_new_agent_goes_on(tmp_path: Path, store: Store) -> None:

@@ -86,6 +86,15 @@ def test_a_trial_ends_when_its_rig_says_so_and_not_its_guest(opened: Open) -> No
     assert run(session).outcome == "ok", "nothing of the first trial is left in the stream"
 
 
+def test_what_a_guest_refuses_is_the_end_of_its_trial_only(opened: Open) -> None:
+    session = opened("--behave", "guest_refuses@1")
+    first, refused, third = run(session), run(session), run(session)
+    assert [reply.outcome for reply in (first, refused, third)] == ["ok", "failed", "ok"]
+    assert refused.reason and "not writable" in refused.reason["message"]
+    assert [event["from"] for event in refused.events if event["event"] == "error"] == ["guest"]
+    assert refused.refusal is None, "the rig has nothing against it"
+
+
 def test_a_guest_that_dies_has_an_outcome_and_the_agent_goes_on(opened: Open) -> None:
     session = opened("--behave", "guest_dies")
     died, next_one = run(session), run(session)

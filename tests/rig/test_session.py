@@ -122,6 +122,25 @@ def test_a_refusal_is_known_before_the_first_trial(fault: str, code: Exit) -> No
     assert refused.value.code == code
 
 
+def test_a_trial_that_is_refused_ends_with_its_reason_and_the_agent_goes_on(opened: Open) -> None:
+    session = opened("--behave", "refuses_trial@1")
+    replies = [run(session) for _ in range(3)]
+    assert [reply.outcome for reply in replies] == ["ok", "failed", "ok"]
+    refused = replies[1]
+    assert refused.reason == {"message": "the folder is not writable", "advice": "name another"}
+    assert refused.refusal is not None and refused.refusal.code == Exit.CANNOT
+    assert refused.events[-1]["event"] == "end"
+    assert replies[0].refusal is None and replies[2].refusal is None
+
+
+def test_a_refusal_that_no_end_follows_is_the_rigs_own(opened: Open) -> None:
+    session = opened("--behave", "refuses_and_goes")
+    with pytest.raises(UserError, match="not writable") as refused:
+        run(session)
+    assert refused.value.code == Exit.CANNOT and refused.value.advice == "name another"
+    assert not session.alive and dead(session)
+
+
 @pytest.mark.parametrize("fault", ["wrong_protocol", "no_hello"])
 def test_an_agent_that_does_not_say_hello_properly_is_not_used(fault: str) -> None:
     with pytest.raises(UserError) as broken:

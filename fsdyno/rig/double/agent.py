@@ -114,13 +114,14 @@ class Double:
                 "phases": len(spec["phases"]),
             }
         )
-        if self._on("refuses_trial"):
-            message = "the folder is not writable"
-            self.say(
-                {"event": "error", "refusal": "environment", "message": message, "advice": "name another"}
-            )
+        if self._refuses():
+            return self._end("failed", self._refuse(), begun)
         if machine is not None:
             self._voice = self._ready(request.get("round", 0), machine)
+        if self._on("guest_refuses"):
+            reason = self._refuse()
+            self._voice = self._rig
+            return self._end("failed", reason, begun)
         self.say({"event": "built", "part": "device", "facts": {"name": "double0", "driver": "double"}})
         outcome, reason, flags = "ok", None, []
         for index, phase in enumerate(spec["phases"]):
@@ -147,10 +148,33 @@ class Double:
         while self._on("deaf"):
             time.sleep(0.05)
             self.say({"event": "heartbeat", "elapsed": 0.0})
+        return self._end(outcome, reason, begun, flags)
+
+    def _refuses(self) -> bool:
+        """Whether the rig refuses this trial."""
+        at_once = any(self._on(name) for name in ("refuses_trial", "refuses_and_goes"))
+        return at_once or (self._fault.name == "refuses_all" and self._count >= self._fault.trial)
+
+    def _refuse(self) -> dict[str, str]:
+        """Says that this trial cannot be had here; returns why."""
+        reason = {"message": "the folder is not writable", "advice": "name another"}
+        self.say({"event": "error", "refusal": "environment", **reason})
+        if self._on("refuses_and_goes"):
+            os._exit(0)
+        return reason
+
+    def _end(
+        self,
+        outcome: str,
+        reason: dict[str, str] | None,
+        begun: float,
+        flags: list[dict[str, str]] | None = None,
+    ) -> str:
+        """Ends the trial; returns its outcome."""
         end: dict[str, Any] = {
             "event": "end",
             "outcome": outcome,
-            "flags": flags,
+            "flags": flags or [],
             "wall": time.monotonic() - begun,
             "teardown": 0.001,
             "shell": [{"phase": "device", "command": "true  # the double builds nothing"}],
