@@ -19,7 +19,7 @@ use crate::array::plan::Plan;
 use crate::array::state::State;
 use crate::failure::Failure;
 use crate::identity::uuid;
-use crate::layer::{Change, Context, Layer};
+use crate::layer::{Change, Changed, Context, Layer};
 use crate::ledger::Entry;
 use crate::patience;
 use crate::settings::Facts;
@@ -130,6 +130,16 @@ impl MdArray {
         path(&self.device)
     }
 
+    /// Whether what stands under our number is ours: by its UUID, or, while it never ran and nothing tells
+    /// one, by having no members but our leaves.
+    fn is_ours(&self) -> bool {
+        let leaf = |name: &str| self.leaves.iter().any(|leaf| leaf.kernel_name == name);
+        match self.state.uuid() {
+            Some(uuid) => uuid == self.uuid,
+            None => self.state.members().iter().all(|member| leaf(&member.name)),
+        }
+    }
+
     /// Looks at the device again: its size changes.
     fn look(&mut self) -> Result<(), Failure> {
         let path = self.device.path.clone();
@@ -197,9 +207,9 @@ impl MdArray {
         })
     }
 
-    /// Waits until the array does nothing by itself, as fast as its members allow.
+    /// Waits until the array does nothing by itself, as fast as its members allow. How long that took,
+    /// without the looks that only confirm it.
     fn wait(&self, context: &mut Context<'_>, doing: &str) -> Result<Duration, Failure> {
-        let begin = Instant::now();
         let speed = |min: &str, max: &str| {
             let _ = self.state.put("sync_speed_max", max);
             let _ = self.state.put("sync_speed_min", min);
@@ -207,18 +217,19 @@ impl MdArray {
         speed(SPEED, SPEED);
         let result = self.wait_for_rest(context, doing);
         speed("system", "system");
-        result.map(|()| begin.elapsed())
+        result
     }
 
-    fn wait_for_rest(&self, context: &mut Context<'_>, doing: &str) -> Result<(), Failure> {
-        let (mut quiet, mut since) = (0, Instant::now());
+    fn wait_for_rest(&self, context: &mut Context<'_>, doing: &str) -> Result<Duration, Failure> {
+        let (begin, mut quiet, mut since) = (Instant::now(), Quiet::default(), Instant::now());
         while self.state.runs() {
-            match self.state.at_work() {
-                // Between one action and the next the array is idle for an instant.
-                None if quiet == 2 => return Ok(()),
-                None => quiet += 1,
+            let action = self.state.at_work();
+            if let Some(took) = quiet.look(begin.elapsed(), action.is_none()) {
+                return Ok(took);
+            }
+            match action {
+                None => {}
                 Some(action) => {
-                    quiet = 0;
                     if action != "about to rebuild" {
                         since = Instant::now();
                         (context.progress)(doing, self.state.done().unwrap_or(0.0));
@@ -282,7 +293,7 @@ impl Layer for MdArray {
         self.state.facts().into_iter().filter(|(name, _)| short.contains(&name.as_str())).collect()
     }
 
-    fn change(&mut self, context: &mut Context<'_>, change: &Change<'_>) -> Result<Option<Facts>, Failure> {
+    fn change(&mut self, context: &mut Context<'_>, change: &Change<'_>) -> Result<Option<Changed>, Failure> {
         Ok(Some(match *change {
             Change::Fail(slots) => self.fail(context, slots)?,
             Change::Add { members, wait } => self.add(context, members, wait)?,
@@ -292,7 +303,7 @@ impl Layer for MdArray {
     }
 
     fn take_down(&mut self, context: &mut Context<'_>) -> Result<(), Failure> {
-        if self.state.runs() && self.state.uuid().as_ref() == Some(&self.uuid) {
+        if self.state.stands() && self.is_ours() {
             let command = plan::stop(&self.node());
             stop(&self.state, || context.tool(&command, None)).map_err(|why| {
                 let message = format!("{} does not stop: {why}", self.node());
@@ -307,9 +318,33 @@ impl Layer for MdArray {
             .collect();
         if !members.is_empty() {
             let members: Vec<&str> = members.iter().map(String::as_str).collect();
-            mdadm(context, &plan::zero(&members))?;
+            mdadm(context, &plan::zero(&members))
+                .map_err(|failure| Failure { outcome: Outcome::TeardownFailed, ..failure })?;
         }
         Ok(())
+    }
+}
+
+/// Looks at something that may pause between two things that it does: it has come to rest when three
+/// looks in a row find it quiet, and then it has since the first of them.
+#[derive(Debug, Default)]
+struct Quiet {
+    looks: u32,
+    since: Duration,
+}
+
+impl Quiet {
+    /// Takes a look `at` a time; when it came to rest, once that is sure.
+    fn look(&mut self, at: Duration, quiet: bool) -> Option<Duration> {
+        if !quiet {
+            self.looks = 0;
+            return None;
+        }
+        if self.looks == 0 {
+            self.since = at;
+        }
+        self.looks += 1;
+        (self.looks >= 3).then_some(self.since)
     }
 }
 
@@ -338,7 +373,7 @@ fn stop(state: &State, mut run: impl FnMut() -> Result<ToolOutput, Failure>) -> 
             Ok(output) => last = complaint(&output),
             Err(failure) => last = failure.to_string(),
         }
-        !state.runs()
+        !state.stands()
     });
     if gone { Ok(()) } else { Err(last) }
 }
@@ -384,4 +419,19 @@ fn free_name() -> std::io::Result<String> {
         .map(|n| format!("md{}", first + (start + n) % count))
         .find(|name| !sysfs::class(name).exists() && !PathBuf::from("/dev").join(name).exists())
         .ok_or_else(|| std::io::Error::other("all numbers of arrays are taken"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_with_the_first_of_three_quiet_looks_in_a_row() {
+        let mut quiet = Quiet::default();
+        let looks = [(1, false), (2, true), (3, true), (4, false), (5, true), (6, true), (7, true)];
+        let took: Vec<_> =
+            looks.iter().map(|(at, rests)| quiet.look(Duration::from_secs(*at), *rests)).collect();
+        assert_eq!(took.last(), Some(&Some(Duration::from_secs(5))));
+        assert!(took[..6].iter().all(Option::is_none), "{took:?}");
+    }
 }

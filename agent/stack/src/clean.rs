@@ -390,6 +390,12 @@ fn undo_superblock(state: &Path, link: &Path, size: u64, serial: Option<&String>
     wipe_ours(state, &device, same, uuid).unwrap_or_else(|why| Fate::Left(format!("{shown}: {why}")))
 }
 
+/// Whether probing finds this UUID on a device that somebody holds.
+fn carries(device: &BlockDevice, uuid: &str) -> bool {
+    disk::signatures_at(&device.path)
+        .is_ok_and(|found| found.iter().any(|(key, value)| key == "UUID" && value.eq_ignore_ascii_case(uuid)))
+}
+
 fn wipe_ours(
     state: &Path,
     device: &BlockDevice,
@@ -397,7 +403,17 @@ fn wipe_ours(
     uuid: &str,
 ) -> Result<Fate, String> {
     // Held first, so that what is then found on this descriptor is what is wiped.
-    let file = disk::open_exclusive(device).map_err(|error| error.to_string())?;
+    let file = match disk::open_exclusive(device) {
+        Ok(file) => file,
+        // Not somebody's, but what we put there: an array or a volume that stands, or a mount.
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) && carries(device, uuid) => {
+            return Ok(Fate::Failed(format!(
+                "{} is in use, with what we put on it: see what holds it (lsblk), end that, and run it again",
+                device.path.display()
+            )));
+        }
+        Err(error) => return Err(error.to_string()),
+    };
     let now = disk::opened(&file).map_err(|error| error.to_string())?;
     if now.kernel_name != device.kernel_name || !same(&now) {
         return Err("it became another disk in this moment".to_string());

@@ -108,14 +108,14 @@ fn descriptor(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
 }
 
-/// [`signatures`] of the device that a descriptor is on.
+/// [`signatures_at`] of the device that a descriptor is on.
 pub fn signatures_on(file: &File) -> Result<Vec<(String, String)>, Failure> {
-    signatures(&descriptor(file))
+    signatures_at(&descriptor(file))
 }
 
 /// What low-level probing finds on a device: `KEY=value` pairs; empty if it is blank. That a
 /// partition is an entry of its disk's table says nothing of its contents.
-fn signatures(path: &Path) -> Result<Vec<(String, String)>, Failure> {
+pub fn signatures_at(path: &Path) -> Result<Vec<(String, String)>, Failure> {
     let out = tool::ask("blkid", &["-p", "-o", "export", &path.to_string_lossy()])?;
     match out.exit {
         // 2: nothing found (blkid(8)).

@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fsdyno_filesystems::CommandLine;
 
@@ -128,6 +128,15 @@ pub enum Change<'a> {
     },
 }
 
+/// What a change came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changed {
+    /// What changed, by name.
+    pub facts: Facts,
+    /// What the tools and the kernel took for it, without our own looks and read-backs around it.
+    pub took: Duration,
+}
+
 /// An array or a volume group that stands.
 pub trait Layer: fmt::Debug {
     /// Its key in `stack` and name in `built` events: `array`, `lvm`.
@@ -154,7 +163,7 @@ pub trait Layer: fmt::Debug {
     ///
     /// # Errors
     /// What the kernel or a tool said.
-    fn change(&mut self, context: &mut Context<'_>, change: &Change<'_>) -> Result<Option<Facts>, Failure> {
+    fn change(&mut self, context: &mut Context<'_>, change: &Change<'_>) -> Result<Option<Changed>, Failure> {
         let _ = (context, change);
         Ok(None)
     }

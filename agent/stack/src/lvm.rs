@@ -1,6 +1,7 @@
 //! A volume group on an array or on the leaves, and the volume in it that the file system goes on. What
 //! matters above is where the volume's bytes lie: that is read back, and told against the stripe below.
 
+mod alignment;
 mod plan;
 mod report;
 
@@ -18,8 +19,9 @@ use serde_json::{Value, json};
 use crate::array::complaint;
 use crate::failure::Failure;
 use crate::identity::nonce;
-use crate::layer::{Change, Context, Layer};
+use crate::layer::{Change, Changed, Context, Layer};
 use crate::ledger::Entry;
+use crate::lvm::alignment::Alignment;
 use crate::lvm::plan::{Commands, Plan};
 use crate::lvm::report::{Physical, Segment};
 use crate::patience;
@@ -30,6 +32,18 @@ use crate::tool::{self, ToolOutput, find_program};
 /// How long a device may stay busy because somebody looks at it.
 const SOON: Duration = Duration::from_secs(10);
 
+/// Where the stripe of the devices below is known from. What plain disks announce as their optimal size
+/// is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stripes {
+    /// There are none.
+    None,
+    /// A hardware array that the kernel cannot see, of which the plan tells this many bytes.
+    Declared(Bytes),
+    /// An array of ours: what it announces, which a reshape changes.
+    Announced,
+}
+
 /// A volume group that stands.
 #[derive(Debug)]
 pub struct Group {
@@ -37,16 +51,14 @@ pub struct Group {
     plan: Plan,
     commands: Commands,
     below: Vec<BlockDevice>,
-    /// Stripe of a hardware array that the kernel cannot see.
-    declared: Option<Bytes>,
+    stripes: Stripes,
     physicals: Vec<Physical>,
     segments: Vec<Segment>,
     made: Facts,
 }
 
 impl Group {
-    /// Makes a group of all devices `below`, and its volumes. `declared` is the stripe of the devices
-    /// where the plan knows it better than the kernel.
+    /// Makes a group of all devices `below`, and its volumes.
     ///
     /// # Errors
     /// What cannot be, or what LVM said; nothing of it stands then.
@@ -54,7 +66,7 @@ impl Group {
         context: &mut Context<'_>,
         spec: &Lvm,
         below: &[BlockDevice],
-        declared: Option<Bytes>,
+        stripes: Stripes,
     ) -> Result<Box<dyn Layer>, Failure> {
         let plan =
             Plan::of(spec, below.len()).map_err(|reason| Failure { outcome: Outcome::Failed, reason })?;
@@ -87,7 +99,7 @@ impl Group {
             plan,
             commands,
             below: below.to_vec(),
-            declared,
+            stripes,
             physicals: Vec::new(),
             segments: Vec::new(),
             made: Facts::new(),
@@ -190,13 +202,16 @@ impl Group {
         self.segments.iter().find(|segment| segment.volume == volume && segment.start == 0)
     }
 
-    /// Stripe of the devices below: what they announce, or what the plan says of them.
+    /// Stripe of the devices below, bytes.
     fn stripe(&self) -> Option<u64> {
-        let announced = || {
-            let queue = sysfs::queue(&self.below[0].kernel_name);
-            sysfs::number(&queue.join("optimal_io_size")).ok().filter(|stripe| *stripe > 0)
+        let stripe = match self.stripes {
+            Stripes::None => None,
+            Stripes::Declared(stripe) => Some(stripe.0),
+            Stripes::Announced => {
+                sysfs::number(&sysfs::queue(&self.below[0].kernel_name).join("optimal_io_size")).ok()
+            }
         };
-        self.declared.map(|stripe| stripe.0).or_else(announced)
+        stripe.filter(|stripe| *stripe > 0)
     }
 
     /// Without how it was made.
@@ -229,25 +244,26 @@ impl Group {
         let first = self.first(&self.plan.used).and_then(|segment| segment.on.first());
         if let Some((_, first)) = first {
             facts.insert("first_byte".into(), json!(first));
-            if let Some(stripe) = self.stripe() {
-                facts.insert("stripe_below".into(), json!(stripe));
-                facts.insert("off_stripe".into(), json!(first % stripe));
-                facts.insert("aligned".into(), json!(first.is_multiple_of(stripe)));
-            }
+        }
+        let used: Vec<_> = self.segments.iter().filter(|s| s.volume == self.plan.used).collect();
+        if let Some(Alignment { stripe, off }) = Alignment::of(&used, self.stripe()) {
+            facts.insert("stripe_below".into(), json!(stripe));
+            facts.insert("off_stripe".into(), json!(off));
+            facts.insert("aligned".into(), json!(off == 0));
         }
         facts
     }
 
     /// Takes the new room of the devices below, if there is any.
-    fn grow(&mut self, context: &mut Context<'_>) -> Result<Option<Facts>, Failure> {
-        let mut grown = false;
+    fn grow(&mut self, context: &mut Context<'_>) -> Result<Option<Changed>, Failure> {
+        let (mut grown, mut took) = (false, Duration::ZERO);
         for device in &mut self.below {
             let now = BlockDevice::open(&device.path)
                 .map_err(|error| Failure::io("cannot open", &device.path, &error))?;
             if now.size > device.size {
                 device.size = now.size;
                 grown = true;
-                lvm(context, &self.commands.resize(&node(device)))?;
+                took += lvm(context, &self.commands.resize(&node(device)))?.wall.duration();
             }
         }
         if !grown {
@@ -255,11 +271,12 @@ impl Group {
         }
         self.look(context)?;
         if self.physicals.iter().any(|pv| pv.free > 0) {
-            lvm(context, &self.commands.extend(&self.plan.used))?;
+            took += lvm(context, &self.commands.extend(&self.plan.used))?.wall.duration();
             self.look(context)?;
         }
         self.verify()?;
-        Ok(Some(Facts::from([("lvm".to_string(), self.facts_now().into_iter().collect::<Value>())])))
+        let facts = Facts::from([("lvm".to_string(), self.facts_now().into_iter().collect::<Value>())]);
+        Ok(Some(Changed { facts, took }))
     }
 }
 
@@ -278,7 +295,7 @@ impl Layer for Group {
         facts
     }
 
-    fn change(&mut self, context: &mut Context<'_>, change: &Change<'_>) -> Result<Option<Facts>, Failure> {
+    fn change(&mut self, context: &mut Context<'_>, change: &Change<'_>) -> Result<Option<Changed>, Failure> {
         match change {
             Change::Grow { .. } => self.grow(context),
             _ => Ok(None),
@@ -291,25 +308,28 @@ impl Layer for Group {
         let labelled = |device: &&BlockDevice| is_physical(&device.path);
         if stands() || self.below.iter().any(|device| is_physical(&device.path)) {
             let mut last = String::new();
-            let removed = patience::until(SOON, || match context.tool(&self.commands.remove(), None) {
-                Ok(output) if output.exit == Some(0) => true,
-                Ok(output) => {
-                    last = complaint(&output);
-                    // Made only half: there is no group yet, or none any more.
-                    !stands() && last.contains("not found")
+            let removed = patience::until(SOON, || {
+                // Made only half there is no group yet; removed before there is none any more.
+                let known = context.tool(&self.commands.known(), None);
+                if !stands() && known.is_ok_and(|output| output.exit.is_some_and(|code| code != 0)) {
+                    return true;
                 }
-                Err(failure) => {
-                    last = failure.to_string();
-                    false
-                }
+                last = match context.tool(&self.commands.remove(), None) {
+                    Ok(output) if output.exit == Some(0) && !stands() => return true,
+                    Ok(output) => complaint(&output),
+                    Err(failure) => failure.to_string(),
+                };
+                false
             });
-            if !removed || stands() {
+            if !removed {
                 let message = format!("the volume group {group} cannot be removed: {last}");
                 return Err(Failure::new(Outcome::TeardownFailed, message, "see what holds it: lsblk, lsof"));
             }
         }
+        // Refused for what is in a group: so nothing is taken for gone that is not.
         for device in self.below.iter().filter(labelled) {
-            lvm(context, &self.commands.forget(&node(device)))?;
+            lvm(context, &self.commands.forget(&node(device)))
+                .map_err(|failure| Failure { outcome: Outcome::TeardownFailed, ..failure })?;
         }
         Ok(())
     }

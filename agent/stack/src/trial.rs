@@ -7,7 +7,7 @@ mod set;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use fsdyno_spec::trial::{Settings, Stack};
 
@@ -15,8 +15,8 @@ use crate::dirty::Limits;
 use crate::disk::Disk;
 use crate::failure::Failure;
 use crate::folder::WorkFolder;
-use crate::layer::{self, Change, Layer};
-use crate::leaf::Leaf;
+use crate::layer::{self, Change, Changed, Layer};
+use crate::leaf::{Leaf, attached};
 use crate::ledger::Ledger;
 use crate::mount::Mounted;
 use crate::rig::Rig;
@@ -139,19 +139,20 @@ impl<'rig> TrialStack<'rig> {
     /// # Errors
     /// What the kernel or a tool said.
     pub fn change(&mut self, change: &Change<'_>, stop: &AtomicBool) -> Result<Option<Facts>, Failure> {
-        let (begin, mut done) = (Instant::now(), None::<Facts>);
+        let mut done = None::<Changed>;
         for index in 0..self.layers.len() {
             let changed =
                 self.with_layer(index, stop, &mut |_, _| (), |layer, context| layer.change(context, change))?;
-            if let Some(facts) = changed {
-                done.get_or_insert_default().extend(facts);
+            if let Some(Changed { facts, took }) = changed {
+                let all = done.get_or_insert_default();
+                all.facts.extend(facts);
+                all.took += took;
             }
         }
-        self.took = begin.elapsed();
-        if let Some(facts) = &mut done {
-            facts.extend(self.put_again()?);
-        }
-        Ok(done)
+        let Some(Changed { mut facts, took }) = done else { return Ok(None) };
+        self.took = took;
+        facts.extend(self.put_again()?);
+        Ok(Some(facts))
     }
 
     /// Lends a layer, and what it works with, to `work`.
@@ -209,7 +210,8 @@ impl<'rig> TrialStack<'rig> {
         for leaf in std::mem::take(&mut self.leaves).into_iter().filter(|_| !used) {
             match leaf {
                 Leaf::Loop(leaf) => note(leaf.let_go(self.rig)),
-                Leaf::Attached(_) => {}
+                // Nothing of ours but a layer holds it, and the next trial needs it.
+                Leaf::Attached(device) => note(attached::let_go(&device)),
                 Leaf::Disk(link, _) => {
                     if let Some(disk) = self.rig.disks.get_mut(&link) {
                         note(disk.wipe());

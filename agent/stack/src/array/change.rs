@@ -1,5 +1,7 @@
 //! What phases do to a standing array: members fail, come back, are rebuilt; spares become members.
 
+use std::time::{Duration, Instant};
+
 use fsdyno_filesystems::{Geometry, Layout};
 use fsdyno_spec::array::{Bitmap, Level};
 use serde_json::json;
@@ -7,7 +9,7 @@ use serde_json::json;
 use super::plan::{self, Plan};
 use super::{MdArray, SOON, mdadm, path, said, state};
 use crate::failure::Failure;
-use crate::layer::Context;
+use crate::layer::{Changed, Context};
 use crate::patience;
 use crate::settings::Facts;
 use crate::sysfs::BlockDevice;
@@ -26,13 +28,13 @@ impl MdArray {
         self.state.members().iter().any(|member| member.name == leaf.kernel_name)
     }
 
-    pub(super) fn fail(&mut self, context: &mut Context<'_>, slots: &[u32]) -> Result<Facts, Failure> {
+    pub(super) fn fail(&mut self, context: &mut Context<'_>, slots: &[u32]) -> Result<Changed, Failure> {
         if slots.is_empty() {
             return Err(Failure::failed("no members are named", "give `fail.members` one slot at least"));
         }
         let mut working = self.state.working();
         let members = self.state.members();
-        let mut devices = Vec::new();
+        let (mut devices, mut names) = (Vec::new(), Vec::new());
         for slot in slots {
             let leaf = self.leaf(*slot)?;
             let member = members.iter().find(|m| m.name == leaf.kernel_name && !m.is("faulty"));
@@ -44,21 +46,23 @@ impl MdArray {
                 *works = false;
             }
             devices.push(path(leaf));
+            names.push(leaf.kernel_name.clone());
         }
         self.plan.survives(&working).map_err(said)?;
         let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
-        mdadm(context, &plan::manage(&self.node(), "--fail", &devices))?;
+        let mut took = mdadm(context, &plan::manage(&self.node(), "--fail", &devices))?.wall.duration();
         // The kernel ends what is in flight before it lets a member go.
-        let names: Vec<_> = devices.iter().map(|d| d.trim_start_matches("/dev/").to_string()).collect();
+        let begin = Instant::now();
         let gone = || {
             let members = self.state.members();
             members.iter().filter(|m| names.contains(&m.name)).all(|m| m.slot.is_none())
         };
         patience::until(SOON, gone);
-        mdadm(context, &plan::manage(&self.node(), "--remove", &devices))?;
+        took += begin.elapsed();
+        took += mdadm(context, &plan::manage(&self.node(), "--remove", &devices))?.wall.duration();
         let mut facts = self.state.facts();
         facts.insert("failed".into(), json!(slots));
-        Ok(facts)
+        Ok(Changed { facts, took })
     }
 
     pub(super) fn add(
@@ -66,11 +70,11 @@ impl MdArray {
         context: &mut Context<'_>,
         slots: &[u32],
         wait: bool,
-    ) -> Result<Facts, Failure> {
+    ) -> Result<Changed, Failure> {
         if slots.is_empty() {
             return Err(Failure::failed("no members are named", "give `add.members` one slot at least"));
         }
-        let mut how = serde_json::Map::new();
+        let (mut how, mut took) = (serde_json::Map::new(), Duration::ZERO);
         for slot in slots {
             let leaf = self.leaf(*slot)?.clone();
             if self.has(&leaf) {
@@ -80,35 +84,39 @@ impl MdArray {
             let (device, node) = (path(&leaf), self.node());
             // With a bitmap the array knows what a former member has missed, and rebuilds only that.
             let known = state::member_of(&leaf.path).as_ref() == Some(&self.uuid);
-            let back = known
-                && self.plan.bitmap == Bitmap::Internal
-                && context.tool(&plan::manage(&node, "--re-add", &[&device]), None)?.exit == Some(0);
+            let mut back = known && self.plan.bitmap == Bitmap::Internal;
+            if back {
+                let output = context.tool(&plan::manage(&node, "--re-add", &[&device]), None)?;
+                back = output.exit == Some(0);
+                took += output.wall.duration();
+            }
             if !back {
                 if known {
-                    mdadm(context, &plan::zero(&[&device]))?;
+                    took += mdadm(context, &plan::zero(&[&device]))?.wall.duration();
                 }
-                mdadm(context, &plan::manage(&node, "--add", &[&device]))?;
+                took += mdadm(context, &plan::manage(&node, "--add", &[&device]))?.wall.duration();
             }
             how.insert(slot.to_string(), json!(if back { "re-add" } else { "add" }));
         }
         let mut more = Facts::from([("added".to_string(), how.into())]);
         if wait {
-            let took = self.wait(context, "rebuilding the array")?;
-            more.insert("resync_seconds".into(), json!(took.as_secs_f64()));
+            let rebuilt = self.wait(context, "rebuilding the array")?;
+            more.insert("resync_seconds".into(), json!(rebuilt.as_secs_f64()));
+            took += rebuilt;
         }
         let mut facts = self.state.facts();
         facts.extend(more);
-        Ok(facts)
+        Ok(Changed { facts, took })
     }
 
-    pub(super) fn resync(&self, context: &mut Context<'_>) -> Result<Facts, Failure> {
+    pub(super) fn resync(&self, context: &mut Context<'_>) -> Result<Changed, Failure> {
         let took = self.wait(context, "waiting for the array")?;
         let mut facts = self.state.facts();
         facts.insert("resync_seconds".into(), json!(took.as_secs_f64()));
-        Ok(facts)
+        Ok(Changed { facts, took })
     }
 
-    pub(super) fn grow(&mut self, context: &mut Context<'_>, members: u32) -> Result<Facts, Failure> {
+    pub(super) fn grow(&mut self, context: &mut Context<'_>, members: u32) -> Result<Changed, Failure> {
         let plan = self.growable(members)?;
         if let Some(action) = self.state.at_work() {
             let message = format!("the array is at work ({action}): it cannot reshape now");
@@ -130,20 +138,29 @@ impl MdArray {
             let message = format!("{members} members need {lacking} more devices, {} are there", free.len());
             return Err(Failure::failed(message, "give the array more `spares`"));
         };
-        let before = self.device.size;
+        let (before, mut took) = (self.device.size, Duration::ZERO);
         for device in new {
-            mdadm(context, &plan::manage(&self.node(), "--add", &[device]))?;
+            took += mdadm(context, &plan::manage(&self.node(), "--add", &[device]))?.wall.duration();
         }
-        let backup = context.folder.join("reshape-backup");
-        mdadm(context, &plan::grow(&self.node(), members, &backup.to_string_lossy()))?;
-        let took = self.wait(context, "reshaping the array")?;
+        // By moving where the members' data begins, which the kernel does alone; where there is no room
+        // for that, mdadm says no, and has to copy what is overwritten at the start.
+        let mut grown = context.tool(&plan::grow(&self.node(), members, None), None)?;
+        took += grown.wall.duration();
+        if grown.exit != Some(0) {
+            let backup = context.folder.join("reshape-backup").to_string_lossy().into_owned();
+            grown = mdadm(context, &plan::grow(&self.node(), members, Some(&backup)))?;
+            took += grown.wall.duration();
+        }
+        let reshaped = self.wait(context, "reshaping the array")?;
+        took += reshaped;
         self.plan = plan;
         self.look()?;
         self.verify()?;
         let mut facts = self.facts_now();
-        facts.insert("reshape_seconds".into(), json!(took.as_secs_f64()));
+        facts.insert("reshape_seconds".into(), json!(reshaped.as_secs_f64()));
+        facts.insert("reshape_command".into(), json!(grown.argv.join(" ")));
         facts.insert("size_before".into(), json!(before));
-        Ok(facts)
+        Ok(Changed { facts, took })
     }
 
     /// The plan with so many members.

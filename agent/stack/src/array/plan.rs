@@ -179,14 +179,21 @@ pub fn zero(devices: &[&str]) -> CommandLine {
     CommandLine { program: "mdadm".to_string(), args: args.map(str::to_string).collect() }
 }
 
-/// The command that takes spares in as data members. What is overwritten at the very start is kept in
-/// `backup` meanwhile, a file on none of the members.
+/// The command that takes spares in as data members. With `backup`, a file on none of the members, what
+/// is overwritten at the very start is kept there meanwhile; then mdadm does not try the other way, to
+/// move where the data begins.
+///
+/// Where mdadm copies, it leaves a process behind that accompanies the reshape, or asks the host's service
+/// manager for one. Neither may be: the manager may be none, or see other files; and our tools end with
+/// all that is in their process group. So the manager is not asked, and mdadm gets a session of its own:
+/// that process ends when the reshape does, or when the array is stopped.
 #[must_use]
-pub fn grow(node: &str, members: u32, backup: &str) -> CommandLine {
-    let devices = format!("--raid-devices={members}");
-    let backup = format!("--backup-file={backup}");
-    let args = ["--grow", node, &devices, &backup].map(str::to_string).to_vec();
-    CommandLine { program: "mdadm".to_string(), args }
+pub fn grow(node: &str, members: u32, backup: Option<&str>) -> CommandLine {
+    let words = ["--wait", "env", "MDADM_NO_SYSTEMCTL=1", "mdadm", "--grow", node];
+    let mut args = words.map(str::to_string).to_vec();
+    args.push(format!("--raid-devices={members}"));
+    args.extend(backup.map(|backup| format!("--backup-file={backup}")));
+    CommandLine { program: "setsid".to_string(), args }
 }
 
 #[cfg(test)]
@@ -259,6 +266,17 @@ mod tests {
         assert!(refused(Array { layout: Some("near2".into()), ..array(Level::Raid5) }, 4).contains("near2"));
         assert!(refused(Array { chunk: Some(Bytes(100 << 10)), ..array(Level::Raid5) }, 4).contains("chunk"));
         assert!(refused(Array { chunk: None, ..array(Level::Raid10) }, 4).contains("without a chunk"));
+    }
+
+    #[test]
+    fn a_reshape_asks_for_a_backup_only_where_one_is_given_and_never_the_hosts_services() {
+        let line = |backup| {
+            let line = grow("/dev/md300", 5, backup);
+            format!("{} {}", line.program, line.args.join(" "))
+        };
+        let plain = "setsid --wait env MDADM_NO_SYSTEMCTL=1 mdadm --grow /dev/md300 --raid-devices=5";
+        assert_eq!(line(None), plain);
+        assert_eq!(line(Some("/f")), format!("{plain} --backup-file=/f"));
     }
 
     #[test]

@@ -73,14 +73,20 @@ impl State {
         self.text("array_state").is_ok_and(|state| state != "clear" && state != "inactive")
     }
 
-    /// Its UUID, with hyphens: as sysfs has it (kernel 6.0 and later), else from a member's superblock.
+    /// Whether there is anything of it, be it that it runs, or that it only has members, which nobody
+    /// else can use then: what is left when its making was ended in the middle.
+    #[must_use]
+    pub fn stands(&self) -> bool {
+        self.text("array_state").is_ok_and(|state| state != "clear")
+    }
+
+    /// Its UUID, with hyphens: as sysfs has it (kernel 6.0 and later, and only once it ran), else from a
+    /// member's superblock.
     #[must_use]
     pub fn uuid(&self) -> Option<String> {
-        if let Ok(uuid) = self.text("uuid") {
-            return Some(uuid).filter(|uuid| !uuid.is_empty());
-        }
-        let slaves = sysfs::names_in(&sysfs::class(&self.name).join("slaves"));
-        slaves.iter().find_map(|name| member_of(&Path::new("/dev").join(name)))
+        let told = self.text("uuid").ok().filter(|uuid| !is_blank(uuid));
+        let slaves = || sysfs::names_in(&sysfs::class(&self.name).join("slaves"));
+        told.or_else(|| slaves().iter().find_map(|name| member_of(&Path::new("/dev").join(name))))
     }
 
     /// Everything in it, by kernel name.
@@ -176,6 +182,11 @@ impl State {
     }
 }
 
+/// Whether a UUID says nothing: the kernel sets that of an array when it first runs.
+fn is_blank(uuid: &str) -> bool {
+    uuid.chars().all(|c| matches!(c, '0' | '-'))
+}
+
 /// `done / all` of `sync_completed`; none if nothing goes on, or it has not begun (`delayed`).
 fn share(completed: &str) -> Option<f64> {
     let (done, all) = completed.split_once('/')?;
@@ -221,6 +232,12 @@ mod tests {
             block[16 + usize::from(n)] = n * 17;
         }
         assert_eq!(uuid_in(&block).unwrap(), "00112233-4455-6677-8899-aabbccddeeff");
+    }
+
+    #[test]
+    fn the_uuid_of_an_array_that_never_ran_says_nothing() {
+        assert!(is_blank("00000000-0000-0000-0000-000000000000") && is_blank(""));
+        assert!(!is_blank("00000000-0000-0000-0000-000000000001"));
     }
 
     #[test]

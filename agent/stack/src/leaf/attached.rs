@@ -2,22 +2,27 @@
 //! it. They are known by their serial, which starts with [`SERIAL`], and by nothing else: a disk of
 //! another serial is somebody's.
 
-use std::fs::OpenOptions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Duration;
 
+use fsdyno_spec::outcome::Outcome;
 use fsdyno_spec::trial::FileDevice;
 use serde_json::json;
 
 use crate::backing::wipe_signatures;
-use crate::failure::Refused;
+use crate::disk::open_exclusive;
+use crate::failure::{Failure, Refused};
+use crate::patience;
 use crate::rig::Rig;
 use crate::settings::{self, DISK_KEEPS, DISK_NEEDS, Facts};
 use crate::sysfs::{self, BlockDevice};
 
 /// How the serial of a disk begins that the rig gave for trials; its number follows.
 pub const SERIAL: &str = "fsdyno-";
+
+/// How long the kernel may take to end its own use of a disk.
+const VANISHING: Duration = Duration::from_secs(5);
 
 /// A disk that this machine was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,12 +87,7 @@ pub fn take(rig: &mut Rig, spec: &FileDevice, used: &[String]) -> Result<(BlockD
         settings::put(name, "discard_max_bytes", "0")?;
     }
     let io = |error: io::Error| Refused::io("cannot prepare", &device.path, &error);
-    let raw = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .custom_flags(libc::O_EXCL | libc::O_DIRECT)
-        .open(&device.path)
-        .map_err(io)?;
+    let raw = open_exclusive(device).map_err(io)?;
     wipe_signatures(&raw, device.size.0).map_err(io)?;
     let facts = Facts::from([
         ("kind".to_string(), json!("attached")),
@@ -100,6 +100,23 @@ pub fn take(rig: &mut Rig, spec: &FileDevice, used: &[String]) -> Result<(BlockD
         ("discards_passed".to_string(), json!(false)),
     ]);
     Ok((device.clone(), facts))
+}
+
+/// Sees that nobody holds a disk any more when a trial ends: something of ours that could not be undone
+/// would be below the next trial.
+///
+/// # Errors
+/// `TeardownFailed`, if somebody does.
+pub fn let_go(device: &BlockDevice) -> Result<(), Failure> {
+    let mut last = Ok(());
+    patience::until(VANISHING, || {
+        last = open_exclusive(device).map(drop);
+        last.is_ok()
+    });
+    last.map_err(|error| {
+        let message = format!("{} is still in use: {error}", device.path.display());
+        Failure::new(Outcome::TeardownFailed, message, "boot this machine again")
+    })
 }
 
 #[cfg(test)]

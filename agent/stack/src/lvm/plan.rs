@@ -181,6 +181,12 @@ impl Commands {
         self.lvm("lvextend", &["--yes", "--extents", "+100%FREE", &format!("{}/{volume}", self.group)])
     }
 
+    /// Exits with 0 if and only if LVM knows the group.
+    #[must_use]
+    pub fn known(&self) -> CommandLine {
+        self.lvm("vgs", &["--noheadings", "-o", "vg_name", &self.group])
+    }
+
     /// Removes the group with its volumes.
     #[must_use]
     pub fn remove(&self) -> CommandLine {

@@ -20,7 +20,7 @@ use crate::identity::nonce;
 use crate::layer::{Context, Layer};
 use crate::leaf::looped::Looped;
 use crate::leaf::{Leaf, attached, slots};
-use crate::lvm::Group;
+use crate::lvm::{Group, Stripes};
 use crate::settings::{self, Facts, LAYER_NEEDS};
 use crate::sysfs::{self, BlockDevice};
 use crate::trial::disks_of;
@@ -194,9 +194,13 @@ impl TrialStack<'_> {
             built.push(self.build_layer(progress, |context, below| MdArray::build(context, &spec, below))?);
         }
         if let Some(spec) = self.spec.lvm.clone() {
-            let declared = self.declared_stripe()?;
+            let stripes = match self.declared_stripe()? {
+                Some(stripe) => Stripes::Declared(stripe),
+                None if self.spec.array.is_some() => Stripes::Announced,
+                None => Stripes::None,
+            };
             let build = |context: &mut Context<'_>, below: &[BlockDevice]| {
-                Group::build(context, &spec, below, declared)
+                Group::build(context, &spec, below, stripes)
             };
             built.push(self.build_layer(progress, build)?);
         }
