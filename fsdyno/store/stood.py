@@ -10,6 +10,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
+from fsdyno.store.aligned import Alignment
 from fsdyno.store.records import canonical
 
 GUEST = "guest"
@@ -21,17 +22,22 @@ _MACHINE = ("kernel", "accelerator", "cpus", "memory", "qemu")
 
 # Facts of a file system that follow from its configuration alone: two trials of a cell must agree on them.
 # Not among them: UUIDs, counts of free things, and all else that another run of mkfs may change.
-_FORMAT = (
-    "features", "version", "revision", "checksum",
-    "block_size", "sector_size", "cluster_size", "segment_size", "node_size", "inode_size",
-    "stride", "stripe_width", "sunit", "swidth", "agcount", "hash",
+FORMAT = (
+    "features", "version", "revision", "checksum", "hash",
+    "crc", "finobt", "rmapbt", "reflink", "bigtime", "lazy_count",
+    "size", "blocks", "devices",
+    "block_size", "sector_size", "cluster_size", "segment_size", "node_size", "inode_size", "record_size",
+    "stride", "stripe_width", "sunit", "swidth",
+    "agcount", "agblocks", "allocation_group_size", "blocks_per_group", "inodes_per_group", "inodes",
+    "segments", "segment_blocks", "segments_per_section",
+    "data", "metadata", "system",
+    "journal", "journal_inode", "journal_blocks", "journal_size", "transaction_blocks",
+    "log_size", "log_stripe_unit",
+    "reserved_blocks", "reserved_blocks_count", "reserved_segments", "overprovision_segments",
 )  # fmt: skip
 
 # The mode of a queue that takes no flushes.
 _WRITE_THROUGH = "write through"
-
-# Parts of a stack that say whether what lies on them starts and ends with the stripes.
-_ALIGNED = ("lvm", "file_system")
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class Stood:
 
     where: dict[str, Any]  # place, boot; of a guest also kernel, accelerator, cpus, memory, qemu, calibration
     made: list[dict[str, Any]]  # one for each mkfs, in order
-    aligned: bool | None
+    aligned: bool | None  # at the end of the trial
     alignment: list[str]  # sentences, one for each part that has something to say
     barriers: str | None = None  # on | off | none (it never has any); None where nothing was mounted
 
@@ -59,10 +65,11 @@ def stood(events: list[dict[str, Any]]) -> Stood:
     """What the events of a trial say."""
     where: dict[str, Any] = {}
     made: list[dict[str, Any]] = []
-    said: dict[str, tuple[bool | None, str | None]] = {}
+    alignment = Alignment()
     barriers: list[str] = []
     for event in events:
         kind, facts = event.get("event"), event.get("facts") or {}
+        alignment.hear(event)
         if kind == "trial_start":
             where["place"] = event.get("place")
             where.setdefault("boot", event.get("boot"))
@@ -74,20 +81,13 @@ def stood(events: list[dict[str, Any]]) -> Stood:
             barriers.append(str(facts["barriers"]))
         elif kind == "phase_end" and barriers and facts.get("write_cache") == _WRITE_THROUGH:
             barriers.append(OFF if barriers[-1] == ON else barriers[-1])
-        elif kind == "built" and event.get("part") in _ALIGNED:
-            part = str(event["part"])
-            if part == "file_system":
-                made.append(_format(facts))
-            if "aligned" in facts or "alignment" in facts:
-                aligned = facts.get("aligned")
-                sentence = facts.get("alignment")
-                said[part] = (aligned if isinstance(aligned, bool) else None, sentence and str(sentence))
-    verdicts = [aligned for aligned, _ in said.values() if aligned is not None]
+        elif kind == "built" and event.get("part") == "file_system" and not alignment.growing:
+            made.append(_format(facts))
     return Stood(
         where=where,
         made=made,
-        aligned=all(verdicts) if verdicts else None,
-        alignment=[sentence for _, sentence in said.values() if sentence],
+        aligned=alignment.verdict,
+        alignment=alignment.sentences,
         # One phase without them is a figure without them.
         barriers=OFF if OFF in barriers else barriers[-1] if barriers else None,
     )
@@ -108,7 +108,7 @@ def made_hash(what: str, made: list[dict[str, Any]]) -> str | None:
 
 
 def _format(facts: dict[str, Any]) -> dict[str, Any]:
-    found = {key: facts[key] for key in _FORMAT if key in facts}
+    found = {key: facts[key] for key in FORMAT if key in facts}
     features = found.get("features")
     if isinstance(features, list):  # a set: the order of its names means nothing
         found["features"] = sorted(map(str, features))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsdyno.store import Store, where_hash
-from fsdyno.store.stood import made_hash, stood, where_of
+from fsdyno.store.stood import FORMAT, made_hash, stood, where_of
 from tests.report.guests import began, file_system, machine, work
 from tests.store.fixtures import CALIBRATION, phase_end, record, start
 
+ROOT = Path(__file__).parents[2]
 WHAT = "c" * 64
 
 
@@ -75,6 +77,12 @@ def test_features_are_a_set(features: list[str]) -> None:
         {"block_size": 1024},
         {"version": 4},
         {"stride": 16, "stripe_width": 48},
+        {"data": "single", "metadata": "single"},
+        {"log_size": 64 << 20},
+        {"log_stripe_unit": 32768},
+        {"journal_size": 128 << 20},
+        {"reserved_blocks": 1},
+        {"overprovision_segments": 12},
     ],
 )
 def test_what_mkfs_chose_otherwise_is_another_file_system(other: dict[str, Any]) -> None:
@@ -83,6 +91,15 @@ def test_what_mkfs_chose_otherwise_is_another_file_system(other: dict[str, Any])
 
 def test_what_varies_by_itself_is_not_what_was_made() -> None:
     assert made({"uuid": "a", "free_blocks": 7, "label": "x"}) == made({"uuid": "b", "free_blocks": 8})
+
+
+def test_each_fact_of_a_superblock_counts_or_is_known_to_vary() -> None:
+    """A fact that the agent reads and nobody thought of would let a new default of mkfs pass unseen."""
+    varies = {"uuid", "label", "clean"}
+    source = "".join(path.read_text() for path in sorted((ROOT / "agent/filesystems/src").glob("*.rs")))
+    read = set(re.findall(r'\(\s*"(\w+)"\.to_string\(\),\s*json!', source))
+    assert {"features", "block_size", "log_size", "journal_size", "overprovision_segments"} <= read
+    assert read - set(FORMAT) - varies == set()
 
 
 def test_every_mkfs_of_a_trial_counts() -> None:
@@ -124,6 +141,61 @@ def test_what_a_part_said_last_holds() -> None:
         part("file_system", aligned=False, alignment="after it"),
     ]
     assert (stood(events).aligned, stood(events).alignment) == (False, ["after it"])
+
+
+# What a RAID 5 of three members with a volume says that grows to five, as the agent says it.
+MADE = {"sunit": 128, "swidth": 256, "block_size": 4096, "features": ["a"]}
+BEFORE = [
+    part("array", level=5, members=3, chunk=65536, stripe=128 << 10),
+    part("lvm", stripe_below=128 << 10, off_stripe=0, aligned=True),
+    {"event": "phase_start", "index": 0, "kind": "mkfs"},
+    part("file_system", **MADE, aligned=True, alignment="the superblock has the array's geometry"),
+    phase_end(0, "mkfs", "mkfs", 0.1, facts={**MADE, "aligned": True}),
+    {"event": "phase_start", "index": 1, "kind": "grow"},
+]
+GROWN = {"members": 5, "stripe": 256 << 10}
+
+
+def grown(*built: dict[str, Any], **facts: Any) -> Any:
+    return stood([*BEFORE, *built, phase_end(1, "grow", "grow", 9.0, facts={**GROWN, **facts})])
+
+
+def test_a_volume_that_is_off_the_wider_stripe_is_not_aligned() -> None:
+    volume = {"stripe_below": 256 << 10, "off_stripe": 128 << 10, "aligned": False}
+    found = grown(lvm=volume)
+    assert found.aligned is False
+    assert "after `grow` the volume begins 128 KiB into a stripe (aligned before)" in found.alignment
+    assert len(found.made) == 1
+
+
+def test_a_superblock_with_the_old_stripe_is_not_aligned() -> None:
+    found = grown(superblock={"sunit": 128, "swidth": 256})
+    assert found.aligned is False
+    [said] = found.alignment
+    assert said == (
+        "after `grow` the superblock has sunit 128, swidth 256 as before, "
+        "where the array's stripe is 256 KiB now (aligned before)"
+    )
+
+
+def test_a_mirror_that_grew_has_no_other_stripe() -> None:
+    found = grown(stripe=None, superblock={"sunit": 128, "swidth": 256})
+    assert found.aligned is True and found.alignment == ["the superblock has the array's geometry"]
+
+
+def test_a_superblock_that_was_told_is_left_to_what_else_is_known() -> None:
+    found = grown(superblock={"sunit": 128, "swidth": 512}, lvm={"aligned": True, "off_stripe": 0})
+    assert found.aligned is True
+    assert "after `grow` the superblock has sunit 128, swidth 512" in found.alignment
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+def test_parts_that_speak_after_growing_are_believed_and_made_nothing(aligned: bool) -> None:
+    again = part("file_system", **MADE | {"swidth": 512}, aligned=aligned, alignment="what it says now")
+    found = grown(again, superblock={"sunit": 128, "swidth": 256})
+    assert found.aligned is aligned
+    assert found.alignment == [f"after `grow` what it says now{'' if aligned else ' (aligned before)'}"]
+    assert found.made == stood(BEFORE).made
 
 
 @pytest.mark.parametrize(
