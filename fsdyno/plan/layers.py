@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fsdyno.plan.effects import leaves, load_of
+from fsdyno.plan.members import check_members, wrong_layout
 from fsdyno.plan.problems import Path, Problem, unknown
 from fsdyno.units import show_bytes
 
-ARRAY_PHASES = ("fail", "add", "resync", "grow")
-LEAST_CHUNK = 4096  # a page: the unit in which md deals out data
+LEAST_CHUNK, MOST_CHUNK = 4096, 1 << 30  # a page, the unit in which md deals out data; what no array has had
+EXTENT = 4 << 20  # LVM's own size, which the agent states where the plan does not
+_EXTENT_STEP = 128 << 10
 
 _PARITY = {5: 1, 6: 2}
 _LEAST = {0: 2, 1: 2, 5: 3, 6: 4, 10: 2}
@@ -73,11 +75,9 @@ def check_layers(spec: Mapping[str, Any]) -> Iterator[Problem]:
     if array is not None:
         yield from _array(array, devices)
     if lvm is not None:
-        yield from _lvm(lvm, room({**spec, "stack": {**stack, "lvm": None}}))
-    for number, phase in enumerate(spec["phases"]):
-        kind, _ = load_of(phase)
-        if kind in ARRAY_PHASES:
-            yield from _phase(kind, phase[kind], ("phases", number), array, devices)
+        below = 1 if array else devices
+        yield from _lvm(lvm, room({**spec, "stack": {**stack, "lvm": None}}), below)
+    yield from check_members(spec["phases"], array, devices)
 
 
 def _array(array: Mapping[str, Any], devices: int) -> Iterator[Problem]:
@@ -88,21 +88,40 @@ def _array(array: Mapping[str, Any], devices: int) -> Iterator[Problem]:
         less = f", of which {spares} stay out as spares" if spares else ""
         text = f"RAID {level} takes at least {least} members; the stack has {have}{less}"
         yield Problem(("stack", "array", "spares" if spares else "level"), "value", text)
-    chunk = array.get("chunk")
+    elif why := wrong_layout(level, array.get("layout"), members):
+        yield Problem(("stack", "array", "layout"), "value", why)
+    if level == 0 and array.get("bitmap") == "internal":
+        text = "RAID 0 has nothing that a bitmap could keep track of: leave this out"
+        yield Problem(("stack", "array", "bitmap"), "structure", text)
+    yield from _chunk(level, array.get("chunk"))
+
+
+def _chunk(level: int, chunk: int | None) -> Iterator[Problem]:
     if chunk is None:
-        return
-    if level == 1:
+        if level != 1:
+            text = f'missing key "chunk": what RAID {level} puts on one member before it turns to the next'
+            yield Problem(("stack", "array"), "missing", text)
+    elif level == 1:
         text = "RAID 1 has no chunks, as each member holds everything: leave this out"
         yield Problem(("stack", "array", "chunk"), "structure", text)
     elif chunk < LEAST_CHUNK or chunk & (chunk - 1):
         near = max(LEAST_CHUNK, 1 << chunk.bit_length())
         text = f"{show_bytes(chunk)} is no power of two from 4 KiB up; the next one is {show_bytes(near)}"
         yield Problem(("stack", "array", "chunk"), "value", text)
+    elif chunk > MOST_CHUNK:
+        text = f"{show_bytes(chunk)} is more than {show_bytes(MOST_CHUNK)}: state what lies on one member"
+        yield Problem(("stack", "array", "chunk"), "value", text)
 
 
-def _lvm(lvm: Mapping[str, Any], group: int | None) -> Iterator[Problem]:
+def _lvm(lvm: Mapping[str, Any], group: int | None, below: int) -> Iterator[Problem]:
+    """`group`: bytes that it has, None if unknown; `below`: its physical volumes."""
     volumes: Sequence[Mapping[str, Any]] = lvm.get("volumes", [])
     at: Path = ("stack", "lvm")
+    extent = int(lvm.get("extent", EXTENT))
+    if extent == 0 or (extent & (extent - 1) and extent % _EXTENT_STEP):
+        text = f"{show_bytes(extent)} is no extent: give a power of two, or a multiple of 128 KiB"
+        yield Problem((*at, "extent"), "value", text)
+        extent = 0
     names = [str(volume["name"]) for volume in volumes]
     taken = 0
     for number, volume in enumerate(volumes):
@@ -112,6 +131,7 @@ def _lvm(lvm: Mapping[str, Any], group: int | None) -> Iterator[Problem]:
         if "size" not in volume and number < len(volumes) - 1:
             text = "takes all that is left of the group, so only the last volume may; give it a size"
             yield Problem(here, "structure", text)
+        yield from _volume(volume, here, extent, below)
         taken += int(volume.get("size", 0))
         if group is not None and taken > group and "size" in volume:
             text = f"the volumes need {show_bytes(taken)} up to here, the group has {show_bytes(group)}"
@@ -122,21 +142,17 @@ def _lvm(lvm: Mapping[str, Any], group: int | None) -> Iterator[Problem]:
         yield Problem((*at, "use"), "unknown", unknown(wanted, names, f'volume "{wanted}"'))
 
 
-def _phase(
-    kind: str, table: Mapping[str, Any], at: Path, array: Mapping[str, Any] | None, devices: int
-) -> Iterator[Problem]:
-    if array is None:
-        yield Problem(at, "structure", f"{kind} without an array: the stack has no stack.array")
-        return
-    if kind == "grow":
-        members = devices - int(array.get("spares", 0))
-        if not members < table["members"] <= devices:
-            text = (
-                f"the array has {members} members and {devices - members} spares: "
-                f"{table['members']} are none that it can grow to; name more devices and `spares`"
-            )
-            yield Problem((*at, kind, "members"), "value", text)
-    for place, slot in enumerate(table["members"] if kind in ("fail", "add") else ()):
-        if slot >= devices:
-            text = f"there is no slot {slot}: the stack has {devices} devices, counted from 0"
-            yield Problem((*at, kind, "members", place), "value", text)
+def _volume(volume: Mapping[str, Any], here: Path, extent: int, below: int) -> Iterator[Problem]:
+    size, stripes = int(volume.get("size", 0)), volume.get("stripes")
+    if extent and size % extent:
+        near = show_bytes(size + extent - size % extent)
+        text = (
+            f"{show_bytes(size)} is no multiple of the extent, {show_bytes(extent)}; the next one is {near}"
+        )
+        yield Problem((*here, "size"), "value", text)
+    if stripes is None and "stripe_size" in volume:
+        yield Problem((*here, "stripe_size"), "structure", "the volume has no stripes: give `stripes` too")
+    elif stripes is not None and stripes > below:
+        has = "1 device" if below == 1 else f"{below} devices"
+        text = f"{stripes} stripes, each on a physical volume of its own; the group lies on {has}"
+        yield Problem((*here, "stripes"), "value", text)

@@ -127,16 +127,16 @@ def test_square_brackets_in_a_plan_are_text(plan_of: Read) -> None:
 
 
 def test_counted_devices_have_a_file_each(plan_of: Read) -> None:
-    four = TEXT.replace('size = "1GiB" } }]', 'size = "1GiB", count = 4 } }]\nstack.array = { level = 5 }')
+    array = 'stack.array = { level = 5, chunk = "64K" }'
+    four = TEXT.replace('size = "1GiB" } }]', 'size = "1GiB", count = 4 } }]\n' + array)
     assert plan_of(four).space() == 4 * GIB
     screen = shown(plan_of(four))
     assert "4 × file size=1 GiB > array level=5" in screen
 
 
 def test_an_array_that_computes_its_parity_fills_sparse_files(plan_of: Read) -> None:
-    devices = (
-        'size = "4GiB", count = 3, backing = "sparse" } }]\nstack.array = { level = 5, resync = "wait" }'
-    )
+    array = 'stack.array = { level = 5, chunk = "64K", resync = "wait" }'
+    devices = 'size = "4GiB", count = 3, backing = "sparse" } }]\n' + array
     filled = TEXT.replace('size = "1GiB" } }]', devices)
     assert plan_of(filled).space() == 12 * GIB
     assert plan_of(filled.replace('"wait"', '"assume_clean"')).space() < 2 * GIB
