@@ -216,13 +216,15 @@ def _columns(
         for group in dict.fromkeys(by_index[i].group for i in here):
             mine = {i: entry for i, entry in here.items() if by_index[i].group == group}
             ranked = {i: (groups[i][0], groups[i][1]) for i in mine if not by_index[i].limit}
-            if better == "neither" and counted and ranked:
-                answers.append(told(column, by_index, mine))
-            if len(ranked) < 2 or better == "neither":
+            telling = better == "neither" and counted and bool(ranked)
+            if not telling and (len(ranked) < 2 or better == "neither"):
                 continue
             reasons = judge.why_not_ranked(column, list(ranked))
             if reasons:
                 answers.append(not_judged(column, reasons, by_index))
+                continue
+            if telling:
+                answers.append(told(column, by_index, mine))
                 continue
             found = leading(ranked, column.direction)
             if found is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from fsdyno.report.model import Column
@@ -56,17 +57,25 @@ class Judge:
 
     def why_not_compared(self, column: Column, cell: int, other: int) -> str | None:
         """Why two cells' numbers in a column cannot be compared, or None."""
-        if self.places(cell) != self.places(other):
+        if self._elsewhere((cell, other)):
             return ELSEWHERE
         reasons = (self.why_not(column.unit, column.phase, column.point, one) for one in (cell, other))
         return next((reason for reason in reasons if reason), None)
 
     def why_not_ranked(self, column: Column, cells: list[int]) -> dict[int, str]:
         """The cells that keep a column from being ranked, with the reasons; empty if it may be."""
-        if len({tuple(self.places(cell)) for cell in cells}) > 1:
-            return dict.fromkeys(cells, ELSEWHERE)
+        if elsewhere := self._elsewhere(cells):
+            return dict.fromkeys(elsewhere, ELSEWHERE)
         reasons = {cell: self.why_not(column.unit, column.phase, column.point, cell) for cell in cells}
         return {cell: reason for cell, reason in reasons.items() if reason}
+
+    def _elsewhere(self, cells: Iterable[int]) -> list[int]:
+        """The cells that keep these from being compared, since not all their trials ran in one place: those
+        that ran in several themselves, else all. A pooled number belongs to no place."""
+        ran = {cell: self._places.get(cell, set()) for cell in cells}
+        if len(set().union(*ran.values())) < 2:
+            return []
+        return [cell for cell, places in ran.items() if len(places) > 1] or list(ran)
 
     def counted(self, metric: str, phase: str, kind: str, point: dict[str, Any]) -> bool:
         """Whether a metric of a phase stands beside its headline in tables and answers."""

@@ -8,7 +8,7 @@ from typing import Any
 from fsdyno.report.judge import Judge
 from fsdyno.report.model import Row
 from fsdyno.store import CampaignInfo, Cell, PhaseNote, Trial
-from fsdyno.store.stood import OFF
+from fsdyno.store.stood import NONE, OFF
 
 _WRITE_THROUGH = "write through"
 """The mode of a device's cache in which the kernel sends no flushes."""
@@ -107,7 +107,9 @@ def problems_of(info: CampaignInfo, trials: list[Trial], rows: list[Row]) -> lis
     if len(places) > 1:
         base, *others = [next(t for t in trials if t.where_hash == place).where for place in places]
         changes = dict.fromkeys(text for other in others for text in _differences(base, other))
-        found.append(f"trials ran in different places, which are not compared: {'; '.join(changes)}")
+        mixed = ", ".join(row.name for row in rows if len(row.places) > 1)
+        within = f" (also within {mixed})" if mixed else ""
+        found.append(f"trials ran in different places, which are not compared{within}: {'; '.join(changes)}")
     for row in rows:
         if len(row.made) > 1:
             one, *more = [next(t for t in trials if t.made == made).stood["made"] for made in row.made]
@@ -143,9 +145,9 @@ def _differences(one: dict[str, Any], two: dict[str, Any]) -> list[str]:
 
 def _barriers(cell: Cell, system: dict[str, Any], trials: list[Trial]) -> str:
     """The mark of a row that is measured without barriers: what its mounts say, else what its plan asks."""
-    if not system.get("flushes", True):
-        return "no flushes"
     told = {trial.stood.get("barriers") for trial in trials} - {None}
+    if not system.get("flushes", True) or NONE in told:
+        return "no flushes"
     if told:
         return "barriers off" if OFF in told else ""
     settings = (cell.spec.get("stack") or {}).get("settings") or {}

@@ -14,7 +14,7 @@ from fsdyno.store.aligned import Alignment
 from fsdyno.store.records import canonical
 
 GUEST = "guest"
-ON, OFF = "on", "off"
+ON, OFF, NONE = "on", "off", "none"
 """Of barriers, as the agent says them."""
 
 # Facts of a guest by which results are told apart. Its boot is another one each round, which changes nothing.

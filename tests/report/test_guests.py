@@ -182,6 +182,26 @@ def test_different_places_are_named_and_never_compared(tmp_path: Path) -> None:
     assert problem in EXPORTERS["html"].text(reported(tmp_path / "s.sqlite", "deep"))
 
 
+@pytest.mark.parametrize("both", [True, False])
+def test_a_cell_that_ran_in_two_places_is_compared_with_none(tmp_path: Path, both: bool) -> None:
+    """Also not with one that ran in the same two: a number pooled over both belongs to neither."""
+
+    def events(cell: int, rnd: int) -> list[dict[str, Any]]:
+        accelerator = "tcg" if rnd % 2 and (both or cell == 1) else "kvm"
+        return [*began(accelerator=accelerator), work(busy=0.1, wall=1.0 + cell, read=0.25 * cell, seed=rnd)]
+
+    campaign(tmp_path / "s.sqlite", dict.fromkeys("abc" if both else "ab", _FILES), events)
+    report = reported(tmp_path / "s.sqlite")
+    assert {column.metric for column in report.columns} >= {"member_read_per_written", "flushes_per_fsync"}
+    assert all(entry.ratio is None for entry in report.entries)
+    assert {answer.unjudged for answer in report.answers} == {ELSEWHERE}
+    named = "a, b, c" if both else "b"
+    assert all(answer.text.endswith(f"(so with {named})") for answer in report.answers)
+    assert {e.cell for e in report.entries if e.unjudged is None} == (set() if both else {0})
+    [problem] = report.problems
+    assert "accelerator: " in problem and f"(also within {named})" in problem
+
+
 def test_a_fresh_boot_each_round_is_the_same_place(busy: Path) -> None:
     assert reported(busy).problems == []
     assert len({place for row in reported(busy).rows for place in row.places}) == 1
@@ -234,15 +254,23 @@ def test_rows_without_barriers_never_rank_unsaid(tmp_path: Path) -> None:
 
 
 def test_barriers_that_were_turned_off_by_any_way_are_marked(tmp_path: Path) -> None:
-    said = ["on", "off", "off"]
+    said = ["on", "off", "off", "none", None]
 
     def events(cell: int, rnd: int) -> list[dict[str, Any]]:
-        mount = {"event": "built", "part": "mount", "facts": {"driver": "any", "barriers": said[cell]}}
+        facts = {"driver": "any"} | ({"barriers": said[cell]} if said[cell] else {})
+        mount = {"event": "built", "part": "mount", "facts": facts}
         return [*_NATIVE, mount, mkfs(2.0 - 0.5 * cell)]
 
-    specs = {"on": of("ext4"), "word": of("ext4", extra_mount=["nobarrier"]), "other": of("f2fs")}
+    specs = {
+        "on": of("ext4"),
+        "word": of("ext4", extra_mount=["nobarrier"]),
+        "other": of("f2fs"),
+        "has none": of("unheard of"),
+        "an older agent says nothing": of("ext4", barrier=False),
+    }
     campaign(tmp_path / "s.sqlite", specs, events, describe={"metrics": METRICS, "filesystems": _SYSTEMS})
-    assert [row.barriers for row in reported(tmp_path / "s.sqlite").rows] == ["", *["barriers off"] * 2]
+    marks = [row.barriers for row in reported(tmp_path / "s.sqlite").rows]
+    assert marks == ["", "barriers off", "barriers off", "no flushes", "barriers off"]
 
 
 def test_where_another_leads_it_is_said_once_for_all_phases(tmp_path: Path) -> None:

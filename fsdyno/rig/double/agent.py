@@ -119,9 +119,9 @@ class Double:
         if machine is not None:
             self._voice = self._ready(request.get("round", 0), machine)
         if self._on("guest_refuses"):
-            reason = self._refuse()
+            why = self._refuse()
             self._voice = self._rig
-            return self._end("failed", reason, begun)
+            return self._end("failed", why, begun)
         self.say({"event": "built", "part": "device", "facts": {"name": "double0", "driver": "double"}})
         outcome, reason, flags = "ok", None, []
         for index, phase in enumerate(spec["phases"]):
