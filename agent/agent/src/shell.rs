@@ -4,6 +4,7 @@
 //! person makes. The work is the same (files, sizes, names, order of steps, cold caches); the pace
 //! is the shell's, so the commands show *that* it works so, not how fast fsdyno does it.
 
+mod array;
 mod load;
 mod settings;
 mod stack;
@@ -16,6 +17,8 @@ use fsdyno_spec::workload::{Dataset, Workload};
 #[derive(Default)]
 pub struct Script {
     steps: Vec<Step>,
+    /// The array of the moment.
+    array: Option<array::ArrayByHand>,
 }
 
 impl Script {

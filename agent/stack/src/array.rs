@@ -2,7 +2,7 @@
 //! sysfs, changed by phases, and stopped with its members' superblocks wiped.
 
 mod change;
-mod plan;
+pub mod plan;
 mod state;
 
 use std::path::PathBuf;

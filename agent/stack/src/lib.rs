@@ -27,6 +27,7 @@ mod sysfs;
 mod tool;
 mod trial;
 
+pub use array::plan as arrays;
 pub use clean::clean;
 pub use failure::{Failure, Refused};
 pub use layer::Change;

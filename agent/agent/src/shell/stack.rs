@@ -2,14 +2,13 @@
 //! system goes on, `$DOWN` takes down what is built between them.
 
 use fsdyno_filesystems::quote;
-use fsdyno_spec::array::{Array, Bitmap, Lvm, ResyncPolicy, Volume};
+use fsdyno_spec::array::{Lvm, Volume};
 use fsdyno_spec::trial::{Backing, Device, FileDevice, Stack};
 use fsdyno_stack::Change;
 
 use super::Script;
+use super::array::{ARRAY, ArrayByHand};
 
-/// The array that a person makes.
-const ARRAY: &str = "/dev/md/fsdyno-by-hand";
 /// The volume group, likewise.
 const GROUP: &str = "fsdyno_by_hand";
 
@@ -31,7 +30,18 @@ impl Script {
         lines.push("DEVS=${DEVS# }; DEV=$DEVS".to_string());
         self.add("device", lines.join("\n"));
         if let Some(array) = &stack.array {
-            self.add("array", of_array(array));
+            let leaves = stack.devices.iter().map(|device| match device {
+                Device::File(file) => file.count,
+                Device::Disk(_) => 1,
+            });
+            match ArrayByHand::of(array, leaves.sum()) {
+                Ok(by_hand) => {
+                    self.add("array", by_hand.make());
+                    self.array = Some(by_hand);
+                }
+                // A trial with such an array is refused with this reason.
+                Err(reason) => self.add("array", format!("# {}", reason.message)),
+            }
         }
         if let Some(lvm) = &stack.lvm {
             self.add("lvm", of_lvm(lvm));
@@ -40,30 +50,11 @@ impl Script {
 
     /// Members taken out and put in, and arrays that grow.
     pub fn change(&mut self, phase: &str, change: &Change<'_>, stack: &Stack) {
-        if stack.array.is_none() {
-            return;
+        let Some(array) = self.array.as_mut() else { return };
+        let mut line = array.change(change);
+        if let (Change::Grow { .. }, Some(_)) = (change, &stack.lvm) {
+            line += &format!("\npvresize {ARRAY}; lvextend -l +100%FREE \"$DEV\"");
         }
-        let slots = |members: &[u32]| {
-            members.iter().map(|slot| format!("$(slot {slot})")).collect::<Vec<_>>().join(" ")
-        };
-        let wait = format!("mdadm --wait {ARRAY} || :");
-        let line = match change {
-            Change::Fail(members) => {
-                format!("mdadm {ARRAY} --fail {0} --remove {0}", slots(members))
-            }
-            Change::Add { members, wait: false } => format!("mdadm {ARRAY} --add {}", slots(members)),
-            Change::Add { members, wait: true } => format!("mdadm {ARRAY} --add {}\n{wait}", slots(members)),
-            Change::Resync => wait,
-            Change::Grow { members } => {
-                let spares =
-                    "for s in $SPARES; do mdadm --add".to_string() + &format!(" {ARRAY} $(slot $s); done");
-                let room = match stack.lvm {
-                    Some(_) => format!("\npvresize {ARRAY}; lvextend -l +100%FREE \"$DEV\""),
-                    None => String::new(),
-                };
-                format!("{spares}\nmdadm --grow {ARRAY} --raid-devices={members}\n{wait}{room}")
-            }
-        };
         self.add(phase, line);
     }
 }
@@ -92,51 +83,6 @@ fn of_disk(link: &str) -> String {
          if blkid -p \"$D\"; then echo \"$D is not blank\" >&2; exit 6; fi\n\
          DEVS=\"$DEVS $D\""
     )
-}
-
-fn of_array(array: &Array) -> String {
-    let mut words = vec![
-        format!("mdadm --create {ARRAY} --run --metadata=1.2 --level={}", array.level.number()),
-        "--raid-devices=$members".to_string(),
-    ];
-    if let Some(chunk) = array.chunk {
-        words.push(format!("--chunk={}", chunk.0 / 1024));
-    }
-    if let Some(layout) = &array.layout {
-        words.push(format!("--layout={}", quote(&layout_of_mdadm(layout))));
-    }
-    words.push(format!(
-        "--bitmap={}",
-        match array.bitmap {
-            Bitmap::None => "none",
-            Bitmap::Internal => "internal",
-        }
-    ));
-    let wait = match array.resync {
-        ResyncPolicy::AssumeClean => {
-            words.push("--assume-clean".to_string());
-            String::new()
-        }
-        ResyncPolicy::Wait => format!("\nmdadm --wait {ARRAY} || :"),
-    };
-    format!(
-        "slot() {{ echo $DEVS | cut -d' ' -f$(($1 + 1)); }}\n\
-         all=$(echo $DEVS | wc -w); members=$((all - {spares})); SPARES=$(seq $members $((all - 1)))\n\
-         {create} $(echo $DEVS | cut -d' ' -f1-$members)\n\
-         DEV={ARRAY}; DOWN=\"mdadm --stop {ARRAY}; mdadm --zero-superblock $DEVS; $DOWN\"{wait}",
-        spares = array.spares,
-        create = words.join(" "),
-    )
-}
-
-/// `near2` is mdadm's `n2`; layouts of parity have the same names.
-fn layout_of_mdadm(layout: &str) -> String {
-    for kind in ["near", "far", "offset"] {
-        if let Some(copies) = layout.strip_prefix(kind) {
-            return format!("{}{copies}", &kind[..1]);
-        }
-    }
-    layout.to_string()
 }
 
 fn of_lvm(lvm: &Lvm) -> String {
@@ -185,8 +131,8 @@ mod tests {
             "lvm": {"extent": 6_291_456, "volumes": [{"name": "a", "size": 12_582_912}, {"name": "b"}], "use": "a"}
         }));
         for part in [
-            "members=$((all - 1))",
-            "--level=5 --raid-devices=$members --chunk=64 --bitmap=none --assume-clean",
+            "--level=5 --raid-devices=3 --chunk=64K --layout=left-symmetric --bitmap=none --assume-clean \
+             $(slot 0) $(slot 1) $(slot 2)\n",
             "vgcreate -s 6291456b fsdyno_by_hand",
             "lvcreate --yes -n a -L 12582912b fsdyno_by_hand\nlvcreate --yes -n b -l 100%FREE",
             "DEV=/dev/fsdyno_by_hand/a",
@@ -195,12 +141,6 @@ mod tests {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
         assert!(!text.contains("mdadm --wait /dev/md/fsdyno-by-hand || :\nBELOW"), "clean is not waited for");
-    }
-
-    #[test]
-    fn layouts_of_copies_are_spelt_as_mdadm_does() {
-        let spelt = ["near2", "far3", "offset2", "left-symmetric"].map(layout_of_mdadm);
-        assert_eq!(spelt, ["n2", "f3", "o2", "left-symmetric"]);
     }
 
     #[test]
