@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fsdyno.campaign.abilities import (
@@ -77,6 +77,15 @@ def choose(plan: Plan, wanted: str | None, look: Callable[[], Survey], get_kerne
         return _in_guest(plan, survey, lacking)
     no_guest = sentence(_guest(survey).get("reason")) if not _guest(survey).get("able") else lacking
     return _settle(NATIVE, plan, survey, f"native: a guest would run no more cells ({no_guest})")
+
+
+def with_survey(choice: Choice, survey: Survey) -> Choice:
+    """The same place by another survey: of an agent with other rights. Raises `UserError` if no cell can run
+    there then, or a guest does not fit."""
+    found = replace(choice, survey=survey, left_out=unsupported(choice.plan, choice.place, survey))
+    assert_some(found.plan, found.left_out)
+    _assert_fits(found)
+    return found
 
 
 def _asked(plan: Plan, wanted: str | None) -> str:

@@ -18,12 +18,13 @@ from typing import Any
 from fsdyno import __version__
 from fsdyno.campaign import resume as resuming
 from fsdyno.campaign.abilities import check_space, sentence
-from fsdyno.campaign.place import Choice, GetKernel, choose
+from fsdyno.campaign.place import Choice, GetKernel, choose, with_survey
 from fsdyno.campaign.progress import Header, Progress, Step, Tally
 from fsdyno.campaign.stop import Stop
 from fsdyno.campaign.where import where
 from fsdyno.errors import Exit, UserError
 from fsdyno.plan import Cell, Plan, Round, estimate, rounds
+from fsdyno.plan.model import GUEST
 from fsdyno.rig import Rig, RunSession, TrialReply
 from fsdyno.store import Store
 
@@ -75,6 +76,9 @@ def run_campaign(
     Whatever was measured until then is in the store.
     """
     choice = choose(plan, options.place, rig.survey, get_kernel)
+    if choice.place == GUEST and (caller := rig.as_caller()) is not rig:
+        # A guest needs no root, and one of root's would read all of this machine.
+        rig, choice = caller, with_survey(choice, caller.survey())
     check_space(choice.plan, choice.left_out, choice.survey)
     with Stop() as stop:
         session = rig.run(options.destroy)

@@ -44,6 +44,7 @@ class Rig:
         limits: Limits | None = None,
     ) -> None:
         self._command = list(command) if command else [str(find_agent())]
+        self._given = (state, work, cache)
         self._sudo = ["sudo", "-n", "--"] if privileged and _sudo_works() else []
         self._folders: list[str] = []
         # As flags, since sudo does not pass variables on.
@@ -56,6 +57,13 @@ class Rig:
                 self._folders += [flag, str(Path(value).absolute())]
         self._limits = limits or Limits()
         self._schemas: dict[str, Any] = {}
+
+    def as_caller(self) -> Rig:
+        """The same rig reached without sudo, as whoever calls: for what needs no root."""
+        if not self._sudo:
+            return self
+        state, work, cache = self._given
+        return Rig(self._command, state=state, work=work, cache=cache, privileged=False, limits=self._limits)
 
     def argv(self, verb: str, *extra: str) -> list[str]:
         """The command line of a verb."""
