@@ -77,16 +77,20 @@ class Alignment:
             where = f"{show_bytes(off)} into a stripe" if off else "with a stripe"
             self._say("lvm", volume["aligned"], f"the volume begins {where}")
         if "file_system" not in self._told and isinstance(medium, dict):
-            self._superblock(facts.get("stripe"), medium)
+            self._superblock(facts.get("stripe"), medium, facts.get("told"))
 
-    def _superblock(self, stripe: Any, medium: dict[str, Any]) -> None:
-        """What a superblock is worth on the new stripe: with its old numbers it knows another array."""
+    def _superblock(self, stripe: Any, medium: dict[str, Any], told: Any) -> None:
+        """What a superblock is worth on the new stripe: with its old numbers it knows another array, if the
+        mounted file system was not `told`."""
         old = self._facts.get("array", {}).get("stripe")
         if "file_system" not in self._said or not old or not stripe or old == stripe:
             return
         made = self._facts.get("file_system", {})
         numbers = ", ".join(f"{name} {value}" for name, value in sorted(medium.items()))
-        if all(made.get(name) == value for name, value in medium.items()):
+        if told:
+            before = self._said["file_system"][0]
+            self._say("file_system", before, f"the mount was told {told}; the superblock has {numbers}")
+        elif all(made.get(name) == value for name, value in medium.items()):
             now = f"the array's stripe is {show_bytes(stripe)} now"
             self._say("file_system", False, f"the superblock has {numbers} as before, where {now}")
         else:

@@ -183,7 +183,15 @@ def test_a_mirror_that_grew_has_no_other_stripe() -> None:
     assert found.aligned is True and found.alignment == ["the superblock has the array's geometry"]
 
 
-def test_a_superblock_that_was_told_is_left_to_what_else_is_known() -> None:
+def test_a_mount_that_was_told_the_new_stripe_is_aligned_whatever_the_superblock_keeps() -> None:
+    found = grown(superblock={"sunit": 128, "swidth": 256}, told="stripe=64")
+    assert found.aligned is True
+    assert found.alignment == [
+        "after `grow` the mount was told stripe=64; the superblock has sunit 128, swidth 256"
+    ]
+
+
+def test_a_superblock_that_took_other_numbers_is_left_to_what_else_is_known() -> None:
     found = grown(superblock={"sunit": 128, "swidth": 512}, lvm={"aligned": True, "off_stripe": 0})
     assert found.aligned is True
     assert "after `grow` the superblock has sunit 128, swidth 512" in found.alignment
