@@ -26,6 +26,7 @@ class Alignment:
     _said: dict[str, tuple[bool | None, str | None]] = field(default_factory=dict)
     _facts: dict[str, dict[str, Any]] = field(default_factory=dict)  # part -> of its last `built`
     _phase: str | None = None
+    _before: dict[str, bool | None] = field(default_factory=dict)  # part -> verdict as this phase began
     _told: set[str] = field(default_factory=set)  # parts that spoke in this phase
 
     @property
@@ -48,22 +49,28 @@ class Alignment:
         """Takes the next event of the trial in."""
         kind, facts = event.get("event"), event.get("facts") or {}
         if kind == "phase_start":
-            self._phase, self._told = event.get("kind"), set()
+            self._begin(event.get("kind"))
         elif kind == "built":
             part = str(event.get("part"))
             self._facts[part] = facts
             if part in PARTS and ("aligned" in facts or "alignment" in facts):
-                self._say(part, facts.get("aligned"), facts.get("alignment"))
+                grown = _volume(facts) if part == "lvm" and self.growing else None
+                self._say(part, facts.get("aligned"), facts.get("alignment") or grown)
                 self._told.add(part)
         elif kind == "phase_end" and event.get("kind") == GROW:
-            self._phase = GROW
+            if not self.growing:
+                self._begin(GROW)
             self._grown(facts)
+
+    def _begin(self, phase: str | None) -> None:
+        self._phase, self._told = phase, set()
+        self._before = {part: aligned for part, (aligned, _) in self._said.items()}
 
     def _say(self, part: str, aligned: Any, sentence: Any) -> None:
         verdict = aligned if isinstance(aligned, bool) else None
         words = str(sentence) if sentence else None
         if self.growing and words:
-            before = self._said.get(part, (None, None))[0]
+            before = self._before.get(part)
             turned = before is not None and verdict is not None and before is not verdict
             words = (
                 f"after `grow` {words}{f' ({_SAYS[before]} before)' if turned and before is not None else ''}"
@@ -73,9 +80,7 @@ class Alignment:
     def _grown(self, facts: dict[str, Any]) -> None:
         volume, medium = facts.get("lvm"), facts.get("superblock")
         if "lvm" not in self._told and isinstance(volume, dict) and isinstance(volume.get("aligned"), bool):
-            off = volume.get("off_stripe")
-            where = f"{show_bytes(off)} into a stripe" if off else "with a stripe"
-            self._say("lvm", volume["aligned"], f"the volume begins {where}")
+            self._say("lvm", volume["aligned"], _volume(volume))
         if "file_system" not in self._told and isinstance(medium, dict):
             self._superblock(facts.get("stripe"), medium, facts.get("told"))
 
@@ -95,3 +100,9 @@ class Alignment:
             self._say("file_system", False, f"the superblock has {numbers} as before, where {now}")
         else:
             self._say("file_system", None, f"the superblock has {numbers}")
+
+
+def _volume(facts: dict[str, Any]) -> str:
+    """Where a volume begins, from its facts."""
+    off = facts.get("off_stripe")
+    return f"the volume begins {show_bytes(off)} into a stripe" if off else "the volume begins with a stripe"

@@ -200,10 +200,19 @@ def test_a_superblock_that_took_other_numbers_is_left_to_what_else_is_known() ->
 @pytest.mark.parametrize("aligned", [True, False])
 def test_parts_that_speak_after_growing_are_believed_and_made_nothing(aligned: bool) -> None:
     again = part("file_system", **MADE | {"swidth": 512}, aligned=aligned, alignment="what it says now")
-    found = grown(again, superblock={"sunit": 128, "swidth": 256})
-    assert found.aligned is aligned
-    assert found.alignment == [f"after `grow` what it says now{'' if aligned else ' (aligned before)'}"]
-    assert found.made == stood(BEFORE).made
+    volume = part("lvm", aligned=aligned, off_stripe=0 if aligned else 128 << 10)
+    facts = {**GROWN, "superblock": {"sunit": 128, "swidth": 256}}
+    end = phase_end(1, "grow", "grow", 9.0, facts=facts)
+    for events in ([*BEFORE, volume, again, end], [*BEFORE, end, volume, again]):
+        found = stood(events)
+        assert found.aligned is aligned
+        turned = "" if aligned else " (aligned before)"
+        where = "with a stripe" if aligned else "128 KiB into a stripe"
+        assert found.alignment == [
+            f"after `grow` the volume begins {where}{turned}",
+            f"after `grow` what it says now{turned}",
+        ]
+        assert found.made == stood(BEFORE).made
 
 
 @pytest.mark.parametrize(
