@@ -200,7 +200,7 @@ def env(state: Path | None, work: Path | None, cache: Path | None, as_json: bool
 @click.option("--json", "as_json", is_flag=True, help="As it came from the agent.")
 def clean(state: Path | None, work: Path | None, as_json: bool) -> None:
     """Undo what a killed agent left: mounts, loop devices, backing files."""
-    done = _rig(state, work).clean()
+    done = _rig(state, work).clean_all()
     if as_json:
         _print_json(done)
     else:

@@ -84,6 +84,15 @@ class Rig:
         """What this host can do, with reasons."""
         return self._shaped("survey")
 
+    def clean_all(self) -> dict[str, Any]:
+        """`clean`, also of the caller's own agents, which need no root, where root's have another folder."""
+        found = self.clean()
+        if self._sudo and "--state" not in self._folders:
+            caller = self.as_caller().clean()
+            for key in ("undone", "left", "failed", "live"):
+                found[key] += caller[key]
+        return found
+
     def clean(self) -> dict[str, Any]:
         """Undoes what dead agents left: `undone`, `left`, `failed` (sentences), `live` (a count)."""
         answer = self._ask("clean", must_succeed=False)

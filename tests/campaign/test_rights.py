@@ -122,3 +122,17 @@ def test_whoever_is_root_already_stays_root(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert run(machine.rig(survey(native, "abg"))).exit == Exit.OK
     assert not (machine.folder / "sudo.log").exists()
+
+
+def test_what_both_kinds_of_agents_left_is_undone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FSDYNO_STATE", raising=False)
+    rig = machine.rig(survey("abg", "abg"))
+    nothing: dict[str, Any] = {"undone": [], "left": [], "failed": [], "live": 0}
+    assert rig.clean_all() == nothing
+    assert [root for verb, root in machine.started() if verb == "clean"] == [True, False]
+
+
+def test_a_folder_that_is_named_is_cleaned_once(machine: Machine) -> None:
+    machine.rig(survey("abg", "abg"))
+    Rig([str(machine.folder / "agent")], state=machine.folder / "state").clean_all()
+    assert [root for verb, root in machine.started() if verb == "clean"] == [True]
