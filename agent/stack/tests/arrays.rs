@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use common::{bound_below, leftovers, options, quiet, rig};
+use common::{Foreign, bound_below, leftovers, options, quiet, rig};
 use fsdyno_spec::outcome::Outcome;
 use fsdyno_spec::trial::Stack;
 use fsdyno_spec::units::Bytes;
@@ -145,6 +145,9 @@ fn an_array_and_its_volume_grow_by_a_spare() {
     assert!(many.reason.message.contains("1 are there"), "{many}");
     let facts = trial.change(&Change::Grow { members: 4 }, &GO).unwrap().unwrap();
     assert_eq!((&facts["members"], &facts["data_disks"]), (&json!(4), &json!(3)));
+    let command = facts["reshape_command"].as_str().unwrap();
+    assert!(!command.contains("--backup-file"), "{command}");
+    assert!(trial.took().wall.as_secs_f64() >= facts["reshape_seconds"].as_f64().unwrap());
     let after = trial.device().unwrap().size;
     assert!(after.0 > before.0 * 14 / 10, "{before} {after}");
     assert!(trial.teardown().is_empty());
@@ -162,6 +165,131 @@ fn an_array_that_is_not_waited_for_to_the_end_is_undone() {
     let mut trial = rig.begin("a", &spec).unwrap();
     let mut progress = |doing: &str, _: f64| {
         if doing.contains("parity") {
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    };
+    let refused = trial.build(true, Bytes(1 << 20), &mut progress).unwrap_err();
+    assert_eq!(refused.outcome, Outcome::Cancelled, "{refused}");
+    assert!(trial.teardown().is_empty());
+    assert_eq!(standing(), before);
+}
+
+/// An array as it is left when mdadm is ended while it makes one: the members carry superblocks and are
+/// bound, but it never ran, so the kernel tells no UUID of it. Its node.
+fn half_made(members: &[String], uuid: &str) -> String {
+    let path = |name: &str| format!("/dev/{name}");
+    let node = (600..).map(|n| format!("md{n}")).find(|n| !Path::new("/sys/block").join(n).exists()).unwrap();
+    let (count, uuid) = (format!("--raid-devices={}", members.len()), format!("--uuid={uuid}"));
+    let whole = path("md599");
+    let mut create = vec!["--create", &whole, "--config=none", "--run", "--metadata=1.2", "--level=1"];
+    create.extend(["--homehost=none", "--bitmap=none", "--assume-clean", &count, &uuid]);
+    let paths: Vec<_> = members.iter().map(|name| path(name)).collect();
+    create.extend(paths.iter().map(String::as_str));
+    common::run("mdadm", &create);
+    common::run("mdadm", &["--stop", "--config=none", &whole]);
+    fs::write("/sys/module/md_mod/parameters/new_array", &node).unwrap();
+    let md = Path::new("/sys/block").join(&node).join("md");
+    fs::write(md.join("metadata_version"), "1.2").unwrap();
+    for name in members {
+        let number = fs::read_to_string(format!("/sys/class/block/{name}/dev")).unwrap();
+        fs::write(md.join("new_dev"), number.trim()).unwrap();
+    }
+    let told = |attribute: &str| fs::read_to_string(md.join(attribute)).unwrap_or_default();
+    assert_eq!(told("array_state").trim(), "inactive");
+    assert!(told("uuid").trim().chars().all(|c| matches!(c, '0' | '-')), "{}", told("uuid"));
+    path(&node)
+}
+
+#[test]
+fn clean_finds_an_array_that_was_made_only_half() {
+    let Some(_alone) = layers_here() else { return };
+    let before = standing();
+    let folder = tempfile::tempdir().unwrap();
+    let disks = ["0", "1"].map(|name| {
+        let file = folder.path().join(name);
+        fs::File::create(&file).unwrap().set_len(32 << 20).unwrap();
+        Foreign::attach(&file)
+    });
+    let leaves = disks.each_ref().map(|disk| disk.path.file_name().unwrap().to_string_lossy().into_owned());
+    let uuid = "01234567-89ab-cdef-0123-456789abcdef";
+    half_made(&leaves, uuid);
+    assert_eq!(standing().len(), before.len() + 1);
+    let state = folder.path().join("dead");
+    fs::create_dir_all(state.join("ledger")).unwrap();
+    let header = json!({ "fsdyno_ledger": 1, "boot": "another boot", "pid": 1 });
+    let entry = json!({ "array": { "uuid": uuid } });
+    fs::write(state.join("ledger/trial-x.jsonl"), format!("{header}\n{entry}\n")).unwrap();
+    let cleaned = fsdyno_stack::clean(&state);
+    assert_eq!((cleaned.undone.len(), cleaned.failed.len()), (1, 0), "{cleaned:?}");
+    assert_eq!(standing(), before);
+}
+
+/// Builds an array by an mdadm that does not come to its end, and is asked to stop meanwhile, if it is told
+/// where; as a test it does nothing.
+#[test]
+fn cancelled_victim() {
+    let Some(folder) = std::env::var_os("FSDYNO_CANCELLED_VICTIM") else { return };
+    let folder = Path::new(&folder);
+    let mut rig = Rig::open(options(folder)).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    rig.stop_on(Arc::clone(&stop));
+    let array = json!({ "array": { "level": 1, "resync": "assume_clean" } });
+    let mut trial = rig.begin("a", &stack(2, array)).unwrap();
+    let bound = folder.join("bound");
+    std::thread::spawn(move || {
+        while !bound.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    let refused = trial.build(true, Bytes(1 << 20), &mut quiet()).unwrap_err();
+    println!("outcome {:?} {refused}", refused.outcome);
+    println!("teardown {:?}", trial.teardown());
+}
+
+#[test]
+fn an_array_whose_making_is_cancelled_is_undone_though_it_never_ran() {
+    let Some(_alone) = layers_here() else { return };
+    let before = standing();
+    let folder = tempfile::tempdir().unwrap();
+    // An mdadm that stops short of starting the array, and waits there.
+    let mdadm = fsdyno_stack::find_program("mdadm").unwrap().display().to_string();
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = --create ] || exec {mdadm} \"$@\"\n\
+         {mdadm} \"$@\" && {mdadm} --stop --config=none \"$2\" || exit 1\n\
+         name=${{2#/dev/}}; cd /sys/block\n[ -e $name ] || echo $name > /sys/module/md_mod/parameters/new_array\n\
+         echo 1.2 > $name/md/metadata_version\n\
+         for device; do case $device in /dev/loop*)\n\
+         cat /sys/class/block/${{device#/dev/}}/dev > $name/md/new_dev;; esac; done\n\
+         cat $name/md/array_state > {0}/bound; exec sleep 1000\n",
+        folder.path().display()
+    );
+    let tools = folder.path().join("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::write(tools.join("mdadm"), script).unwrap();
+    common::run("chmod", &["755", &tools.join("mdadm").to_string_lossy()]);
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "cancelled_victim", "--nocapture"]).env("PATH", path);
+    let output = command.env("FSDYNO_CANCELLED_VICTIM", folder.path()).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(fs::read_to_string(folder.path().join("bound")).unwrap().trim(), "inactive");
+    assert!(said.contains("outcome Cancelled") && said.contains("teardown []"), "{said}");
+    assert_eq!(standing(), before);
+}
+
+#[test]
+fn a_volume_group_whose_making_is_cancelled_is_undone() {
+    let Some(_alone) = layers_here() else { return };
+    let before = standing();
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = rig(folder.path());
+    let stop = Arc::new(AtomicBool::new(false));
+    rig.stop_on(Arc::clone(&stop));
+    let mut trial = rig.begin("a", &stack(2, json!({ "lvm": {} }))).unwrap();
+    // One physical volume is there, and no group.
+    let mut progress = |doing: &str, share: f64| {
+        if doing.contains("volumes") && share > 0.0 {
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         }
     };

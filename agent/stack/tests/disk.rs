@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -429,6 +429,22 @@ fn what_a_killed_agent_left_on_a_disk_is_wiped_and_its_queue_restored() {
     assert_eq!(disk.signature(), "");
     assert!(fs::read_to_string(disk.queue("scheduler")).unwrap().contains("[none]"));
     assert!(leftovers(disk.folder.path()).is_empty());
+}
+
+#[test]
+fn what_of_ours_is_in_use_is_told_as_a_failure_and_undone_by_the_next_try() {
+    needs_root!();
+    let _alone = alone();
+    let disk = TestDisk::new("busy");
+    run_victim(&disk);
+    let holder = fs::OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(disk.path()).unwrap();
+    let cleaned = clean(&disk.folder.path().join("state"));
+    assert_eq!((cleaned.failed.len(), cleaned.left.len()), (1, 0), "{cleaned:?}");
+    assert_eq!(disk.signature(), "ext4");
+    drop(holder);
+    let cleaned = clean(&disk.folder.path().join("state"));
+    assert!(cleaned.failed.is_empty() && cleaned.left.is_empty(), "{cleaned:?}");
+    assert_eq!(disk.signature(), "");
 }
 
 #[test]
