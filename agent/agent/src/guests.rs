@@ -285,7 +285,7 @@ impl Runner {
                 facts.insert("fresh".into(), json!(fresh));
                 self.channel.send(built("machine", facts));
                 let said = running.guest.console_length();
-                let before = Snapshot::take(&[], &[]);
+                let before = Snapshot::take(&[], &[], &[]);
                 let mut end = self.follow(request, &mut running.guest, &running.boot);
                 end.0.flags.extend(self.disturbed(&before, machine));
                 if machine.cpus > self.cpus {
@@ -324,7 +324,7 @@ impl Runner {
 
     /// What disturbed the rig meanwhile, which a guest cannot see.
     fn disturbed(&self, before: &Snapshot, machine: &Machine) -> impl Iterator<Item = Flag> + use<> {
-        let delta = before.until(&Snapshot::take(&[], &[]));
+        let delta = before.until(&Snapshot::take(&[], &[], &[]));
         let context = Context { devices: &[], cpus: self.cpus, threads: machine.cpus, kernel_log: true };
         // The guest's own work is somebody else's in the rig's eyes: of the CPUs only what nobody here had.
         let of_rig =
@@ -337,7 +337,7 @@ impl Runner {
     fn follow(&self, request: &TrialRequest, guest: &mut Guest, boot: &str) -> (End, bool) {
         let begin = Instant::now();
         let gone = |outcome, message: String| {
-            let advice = "its console is among the trial's artefacts; the next trial gets a fresh guest";
+            let advice = "what it said on its console, if anything, is an artefact of the trial; the next trial gets a fresh guest";
             (Verdict::new(outcome, Reason::new(message).advise(advice)).end(), true)
         };
         let line = serde_json::to_vec(&Request::Trial(Box::new(request.clone()))).unwrap_or_default();

@@ -4,10 +4,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use fsdyno_filesystems::{FileSystem, Here, Identity, TABLE};
+use fsdyno_filesystems::{FileSystem, Here, Identity, Options, TABLE, VERSION};
 use fsdyno_machine::Wiring;
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::trial::{Device, Stack};
+use fsdyno_spec::units::Bytes;
 
 use crate::layers::LAYERS;
 use crate::survey;
@@ -27,6 +28,20 @@ pub fn here(filesystem: &FileSystem) -> Here {
         }
     }
     here
+}
+
+/// Every program that phases of a trial may start, with the arguments that make it print its version: the
+/// tools, and what serves the mount or runs beside it.
+pub fn programs(
+    filesystem: &FileSystem,
+    options: &Options,
+    here: &Here,
+) -> Vec<(String, &'static [&'static str])> {
+    let plan = filesystem.mount(options, "", Bytes(0), here);
+    let beside = [plan.helper, plan.daemon].into_iter().flatten().map(|command| command.program);
+    let tools = filesystem.tools().into_iter().map(|(_, program)| program).chain(filesystem.grower());
+    let known = tools.map(|program| (program.name.to_string(), program.version));
+    known.chain(beside.map(|program| (program, &[VERSION][..]))).collect()
 }
 
 /// The version line of a program, asked once.
@@ -80,19 +95,54 @@ fn look() -> Here {
     let registered = kernel.filesystems.lines().filter_map(|line| line.split_whitespace().next_back());
     let mut serves: BTreeSet<String> = registered.map(str::to_string).collect();
     for row in TABLE {
-        let found: Vec<_> = row.modules.iter().filter(|name| loads(kernel, name)).collect();
-        if !found.is_empty() {
-            serves.insert(row.fstype.to_string());
-        }
-        // A module serves the type of its own name too, which another way to mount may want.
-        serves.extend(found.into_iter().map(ToString::to_string));
+        serves.extend(served(row, |name| loads(kernel, name)));
     }
     Here { release: kernel.release.clone(), config: kernel.config.clone(), serves, ..Here::default() }
+}
+
+/// Types that a file system's modules register, of those that the kernel loads when it is asked: each the
+/// one of its own name, and the one that would be mounted if the kernel had but this module. (`ext4`
+/// serves the older ones too, but `ntfs3` does not bring FUSE.)
+fn served(row: &FileSystem, loads: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let found = row.modules.iter().filter(|name| loads(name)).map(ToString::to_string);
+    let types = found.flat_map(|module| {
+        let only = Here { serves: [module.clone()].into(), ..Here::default() };
+        [row.mount(&Options::default(), "", Bytes(0), &only).fstype, module]
+    });
+    types.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_serves_what_it_registers_and_not_what_another_one_of_the_row_does() {
+        let served = |kind: &str, modules: &[&str]| {
+            let row = fsdyno_filesystems::find(kind).expect("a row");
+            served(row, |name| modules.contains(&name)).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(served("ntfs", &["ntfs3"]), ["ntfs3"]);
+        assert_eq!(served("ntfs", &["fuse"]), ["fuse", "fuseblk"]);
+        assert_eq!(served("ntfs", &["ntfs3", "fuse"]), ["fuse", "fuseblk", "ntfs3"]);
+        assert_eq!(served("ext2", &["ext4"]), ["ext2", "ext4"]);
+        assert_eq!(served("ext2", &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_serves_a_mount_and_what_makes_it_larger_is_among_its_programs() {
+        let programs = |kind: &str, options: serde_json::Value| {
+            let row = fsdyno_filesystems::find(kind).expect("a row");
+            let options = row.options(&serde_json::from_value(options).expect("a map")).expect("options");
+            let found = programs(row, &options, &Here::default());
+            found.into_iter().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        let of_ntfs = programs("ntfs", serde_json::json!({"driver": "ntfs-3g"}));
+        assert_eq!(of_ntfs, ["mkntfs", "ntfsfix", "ntfs-3g"]);
+        let none = serde_json::json!({});
+        assert!(programs("ext4", none.clone()).contains(&"resize2fs".to_string()));
+        assert!(programs("nilfs2", none).iter().any(|name| name.starts_with("nilfs_clean")));
+    }
 
     #[test]
     fn a_disk_that_could_not_be_known_again_is_not_taken() {

@@ -1,8 +1,8 @@
 //! The phases of a trial: what runs inside the clock, and what is asked of the kernel around it.
 //!
 //! Order for each phase: counters, clock on, the work, clock off, counters; only then is anything
-//! read back, judged or sent. Within, mounts and tools are timed closer still: `wall` is then what the
-//! kernel's calls or the tool took, without the ledger's records around them. A workload has a clock
+//! read back, judged or sent. Within, mounts and tools are timed closer still: `wall` and `cpu` are then
+//! what the kernel's calls or the tool took, without the ledger's records around them. A workload has a clock
 //! of its own: its rates do not pay for starting threads or for making its result.
 
 mod alignment;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_filesystems::{FileSystem, Here, Options};
 use fsdyno_probe::clock::monotonic_ns;
-use fsdyno_probe::counters::Snapshot;
+use fsdyno_probe::counters::{Snapshot, Took};
 use fsdyno_probe::kernel_log::KernelLog;
 use fsdyno_spec::event::{Calibration, DeviceCounts, Event, PhaseEnd, PhaseStart, Refusal};
 use fsdyno_spec::outcome::{Doubt, Flag, Outcome, Reason};
@@ -104,7 +104,7 @@ struct Done {
     facts: Facts,
     flags: Vec<Flag>,
     /// What the kernel or the tool itself took, where the stack's own records lie around it.
-    wall: Option<Duration>,
+    took: Option<Took>,
     /// Counters of the device that the file system sees, where that is no leaf.
     top: Option<DeviceCounts>,
 }
@@ -200,7 +200,7 @@ impl Bench<'_, '_> {
         let (leaves, top) = (self.stack.leaves(), self.stack.layers().pop());
         // The device on top is counted with the disks underneath, and taken out again.
         let others: Vec<String> = self.stack.underneath().into_iter().chain(top.clone()).collect();
-        let before = Snapshot::take(&leaves, &others);
+        let before = Snapshot::take(&leaves, &others, &self.stack.beside());
         let deadline = self.watch.phase(index, &name, timeout, Arc::clone(&progress));
         let start_ns = monotonic_ns();
         let mut done = match asserted {
@@ -208,8 +208,7 @@ impl Bench<'_, '_> {
             Err(failure) => failure.into(),
         };
         let whole = Duration::from_nanos(monotonic_ns() - start_ns);
-        let wall = done.wall.unwrap_or(whole);
-        let after = Snapshot::take(&leaves, &others);
+        let after = Snapshot::take(&leaves, &others, &self.stack.beside());
         self.watch.doing("reading back", None);
         let mut delta = before.until(&after);
         done.top = delta.underneath.pop_if(|counts| top.as_ref() == Some(&counts.device));
@@ -218,13 +217,14 @@ impl Bench<'_, '_> {
         self.judge(&action, &mut done, &delta, &around);
         let tools = self.tell_tools(&name, std::mem::take(&mut done.tools));
         let (outcome, reason) = self.outcome(&mut done);
+        let took = done.took.unwrap_or(Took { wall: whole, cpu: delta.cpu });
         PhaseEnd {
             phase: start,
             outcome,
             reason,
             start_ns,
-            wall: wall.into(),
-            cpu: delta.cpu,
+            wall: took.wall.into(),
+            cpu: took.cpu,
             leaves: delta.leaves,
             top: done.top,
             underneath: delta.underneath,
@@ -273,7 +273,7 @@ impl Bench<'_, '_> {
                 self.script.add(name, "time umount \"$MNT\"");
                 let unmounted = self.stack.unmount();
                 unmounted
-                    .map_or_else(Done::from, |()| Done { wall: Some(self.stack.took()), ..Done::default() })
+                    .map_or_else(Done::from, |()| Done { took: Some(self.stack.took()), ..Done::default() })
             }
             Action::Check(check) => self.check(name, check.mode, deadline),
             Action::Fail(fail) => self.change(name, &Change::Fail(&fail.members)),

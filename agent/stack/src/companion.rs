@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fsdyno_filesystems::CommandLine;
@@ -43,6 +44,10 @@ pub struct Companion {
     pid: Pid,
     pidfd: OwnedFd,
     output: File,
+    /// It is a keeper (see [`contain`]), and the program is below it.
+    keeps: bool,
+    /// It was waited for: its number may be another's.
+    reaped: AtomicBool,
 }
 
 impl Companion {
@@ -52,7 +57,7 @@ impl Companion {
     /// `Unsupported` if it is not installed; else of the start.
     pub fn start(command: &CommandLine) -> Result<Self, Failure> {
         let parent = rustix::process::getpid();
-        Self::spawn(command, move || tool::die_with(parent))
+        Self::spawn(command, false, move || tool::die_with(parent))
     }
 
     /// Starts a program that makes a daemon of itself, and sees that it does not end at once.
@@ -61,7 +66,7 @@ impl Companion {
     /// As [`Companion::start`]; `Failed` if it ended, with what it said.
     pub fn start_daemon(command: &CommandLine) -> Result<Self, Failure> {
         let parent = rustix::process::getpid();
-        let started = Self::spawn(command, move || {
+        let started = Self::spawn(command, true, move || {
             tool::die_with(parent)?;
             contain()
         })?;
@@ -76,6 +81,7 @@ impl Companion {
 
     fn spawn(
         command: &CommandLine,
+        keeps: bool,
         before: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
     ) -> Result<Self, Failure> {
         let program = tool::find_program(&command.program).ok_or_else(|| {
@@ -103,7 +109,7 @@ impl Companion {
         })?;
         let mut argv = vec![program.to_string_lossy().into_owned()];
         argv.extend(command.args.iter().cloned());
-        Ok(Self { argv, pid, pidfd, output })
+        Ok(Self { argv, pid, pidfd, output, keeps, reaped: AtomicBool::new(false) })
     }
 
     /// Puts it into the ledger. It dies with us anyway; an unrecorded one is only found more slowly, so
@@ -136,8 +142,25 @@ impl Companion {
         let ended = patience::until(patience, || self.has_ended());
         if ended {
             let _ = waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED);
+            self.reaped.store(true, Ordering::Relaxed);
         }
         ended
+    }
+
+    /// Processes whose CPU use the kernel has not added to ours yet: its own, and, of a daemon, those
+    /// below its keeper. None when it was waited for.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        if self.reaped.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let mut found = vec![self.pid];
+        let mut looked = 0;
+        while self.keeps && looked < found.len() {
+            found.extend(children(found[looked]));
+            looked += 1;
+        }
+        found.into_iter().map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect()
     }
 
     /// What it printed last, for the end of a sentence.
@@ -276,6 +299,7 @@ unsafe fn keep_only(fd: libc::c_int) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsdyno_probe::counters::cpu_use;
 
     fn shell(script: &str) -> CommandLine {
         CommandLine { program: "sh".into(), args: vec!["-c".into(), script.into()] }
@@ -325,6 +349,24 @@ mod tests {
         assert!(!gone("86413"));
         drop(dropped);
         assert!(patience::until(Duration::from_secs(5), || gone("86413")), "killed with its namespace");
+    }
+
+    #[test]
+    fn a_daemon_is_charged_while_it_works_and_nobody_once_it_was_waited_for() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: a PID namespace needs root");
+            return;
+        }
+        let works =
+            "setsid -f sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 86415'; exit 0";
+        let daemon = Companion::start_daemon(&shell(works)).unwrap();
+        let total = |used: fsdyno_spec::event::CpuUse| used.user.0 + used.system.0;
+        // Only those beside: what this process and its other children use is in both.
+        let used = |daemon: &Companion| total(cpu_use(&daemon.processes())) - total(cpu_use(&[]));
+        assert!(patience::until(Duration::from_secs(30), || used(&daemon) > 0.1), "{}", used(&daemon));
+        assert!(daemon.processes().len() > 2, "keeper, first of its namespace, and the daemon");
+        daemon.end().unwrap();
+        assert_eq!(daemon.processes(), Vec::<u32>::new());
     }
 
     #[test]

@@ -34,5 +34,5 @@ pub use layer::Change;
 pub use rig::{Image, Rig, RigOptions};
 pub use settings::Facts;
 pub use sysfs::BlockDevice;
-pub use tool::{ToolOutput, find_program};
+pub use tool::{ToolOutput, find_program, warm};
 pub use trial::TrialStack;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fsdyno_filesystems::{CommandLine, MountPlan, VERSION};
+use fsdyno_probe::counters::{Clock, Took};
 use fsdyno_spec::outcome::Outcome;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{CWD, Mode, OFlags, open};
@@ -45,7 +46,7 @@ pub struct Mounted {
     pub read_ahead: Option<PathBuf>,
     /// What the kernel's own calls, or the helper's run until the mount answered, took; without our
     /// records and read-backs.
-    pub took: Duration,
+    pub took: Took,
     /// The program that serves it.
     helper: Option<Companion>,
     /// The daemon that works on it.
@@ -105,7 +106,7 @@ fn by_helper(ledger: &mut Ledger, helper: &CommandLine, point: &Path) -> Result<
     let before: Vec<_> = at_point().map_err(io)?.into_iter().map(|line| line.id).collect();
     let mut table = File::open("/proc/thread-self/mountinfo").map_err(io)?;
     let command = helper.at(&point.to_string_lossy());
-    let begin = Instant::now();
+    let (clock, begin) = (Clock::start(&[]), Instant::now());
     let running = Companion::start(&command)?;
     let line = loop {
         // Read to its end first: what comes afterwards is then announced.
@@ -128,7 +129,7 @@ fn by_helper(ledger: &mut Ledger, helper: &CommandLine, point: &Path) -> Result<
     // Asking for its root waits until the helper answers.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let id = open(point, flags, Mode::empty()).map_err(io::Error::from).and_then(MountId::of);
-    let took = begin.elapsed();
+    let took = clock.took(&running.processes());
     let id = id.and_then(|id| {
         let same = if id.id == line.id { Ok(id) } else { Err(io::Error::other("somebody mounted over it")) };
         running.record(ledger)?;
@@ -151,7 +152,7 @@ fn by_helper(ledger: &mut Ledger, helper: &CommandLine, point: &Path) -> Result<
 fn by_kernel(ledger: &mut Ledger, plan: &MountPlan, point: &Path) -> Result<(Mounted, Facts), Failure> {
     let name = &plan.fstype;
     let before = settings::all_bdi();
-    let begin = Instant::now();
+    let clock = Clock::start(&[]);
     let context = fsopen(name.as_str(), FsOpenFlags::FSOPEN_CLOEXEC).map_err(|errno| match errno {
         Errno::NODEV => Failure::new(
             Outcome::Unsupported,
@@ -183,14 +184,14 @@ fn by_kernel(ledger: &mut Ledger, plan: &MountPlan, point: &Path) -> Result<(Mou
     fsconfig_create(context.as_fd()).map_err(|e| told("the mount", e))?;
     let tree = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)
         .map_err(|e| told("the mount", e))?;
-    let made = begin.elapsed();
+    let mut took = clock.took(&[]);
     let io = |error: io::Error| Failure::io("cannot mount at", point, &error);
     let id = MountId::of(&tree).map_err(io)?;
     ledger.record(&Entry::Mount { point: point.to_path_buf(), id }).map_err(io)?;
-    let begin = Instant::now();
+    let clock = Clock::start(&[]);
     move_mount(&tree, "", CWD, point, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .map_err(|errno| io(errno.into()))?;
-    let took = made + begin.elapsed();
+    took += clock.took(&[]);
     let mut facts = facts(id, point).map_err(io)?;
     let messages = messages(&context);
     if !messages.is_empty() {
@@ -264,9 +265,9 @@ impl Mounted {
     ///
     /// # Errors
     /// Who still holds it, or what the kernel said.
-    pub fn unmount(&self) -> Result<Duration, Failure> {
+    pub fn unmount(&self) -> Result<Took, Failure> {
         self.daemon.as_ref().map_or(Ok(()), Companion::end)?;
-        let begin = Instant::now();
+        let clock = Clock::start(&self.processes());
         self.take_down()?;
         let gone = self.helper.as_ref().is_none_or(|helper| helper.wait(HELPER));
         if !gone {
@@ -274,7 +275,13 @@ impl Mounted {
             let advice = "see what it waits for; then run `fsdyno clean`";
             return Err(Failure::new(Outcome::TeardownFailed, message, advice));
         }
-        Ok(begin.elapsed())
+        Ok(clock.took(&self.processes()))
+    }
+
+    /// Processes beside it whose CPU use the kernel has not added to ours yet.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        self.helper.iter().chain(&self.daemon).flat_map(Companion::processes).collect()
     }
 
     /// Whether the topmost mount at the point is ours. One whose helper is dead answers nothing, and

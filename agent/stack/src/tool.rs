@@ -283,6 +283,16 @@ pub(crate) fn ask(program: &str, args: &[&str]) -> Result<ToolOutput, Failure> {
     run(&command, &AtomicBool::new(false), Some(deadline), |_| ())
 }
 
+/// Brings a program, its libraries and its path into memory: it is read, and run with arguments that make
+/// it print its version. Nothing where there is none: whoever needs it will say so.
+pub fn warm(program: &str, version: &[&str]) {
+    if let Some(path) = find_program(program) {
+        // Reading is the purpose; running loads the libraries.
+        let _ = std::fs::read(path);
+        let _ = ask(program, version);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

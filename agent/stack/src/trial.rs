@@ -7,8 +7,8 @@ mod set;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
+use fsdyno_probe::counters::{Clock, Took};
 use fsdyno_spec::trial::{Settings, Stack};
 
 use crate::dirty::Limits;
@@ -44,7 +44,7 @@ pub struct TrialStack<'rig> {
     standing: Vec<(String, &'static str, String)>,
     /// Limits of the host that this trial has changed.
     limits: Limits,
-    took: Duration,
+    took: Took,
 }
 
 impl<'rig> TrialStack<'rig> {
@@ -62,7 +62,7 @@ impl<'rig> TrialStack<'rig> {
             wanted: Settings::default(),
             standing: Vec::new(),
             limits: Limits::default(),
-            took: Duration::ZERO,
+            took: Took::default(),
         }
     }
 
@@ -139,7 +139,7 @@ impl<'rig> TrialStack<'rig> {
     /// # Errors
     /// What the kernel or a tool said.
     pub fn change(&mut self, change: &Change<'_>, stop: &AtomicBool) -> Result<Option<Facts>, Failure> {
-        let mut done = None::<Changed>;
+        let (clock, mut done) = (Clock::start(&self.beside()), None::<Changed>);
         for index in 0..self.layers.len() {
             let changed =
                 self.with_layer(index, stop, &mut |_, _| (), |layer, context| layer.change(context, change))?;
@@ -150,7 +150,8 @@ impl<'rig> TrialStack<'rig> {
             }
         }
         let Some(Changed { mut facts, took }) = done else { return Ok(None) };
-        self.took = took;
+        // What our looks use in between is little beside the tools.
+        self.took = Took { wall: took, cpu: clock.took(&self.beside()).cpu };
         facts.extend(self.put_again()?);
         Ok(Some(facts))
     }

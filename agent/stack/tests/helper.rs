@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use common::{bound_below, leftovers, line, options, plan, quiet, rig, stack};
 use fsdyno_filesystems::{CommandLine, Here, MountPlan, POINT, Target, find};
+use fsdyno_probe::counters::{Clock, Took};
 use fsdyno_spec::outcome::Outcome;
 use fsdyno_spec::trial::{Backing, Settings};
 use fsdyno_spec::units::Bytes;
@@ -80,7 +81,7 @@ fn a_mount_by_a_helper_is_as_any_other_and_its_end_frees_the_device() {
         let text = |key: &str| facts[key].as_str().unwrap().to_string();
         ntfs.verify_mount(&options, &text("super_options"), &text("mount_options")).unwrap();
         assert_eq!(ntfs.driver(&trial.device().unwrap().kernel_name).as_deref(), Some("ntfs-3g"));
-        assert!(trial.took() > Duration::ZERO);
+        assert!(trial.took().wall > Duration::ZERO);
         let root = trial.data_root().unwrap().to_path_buf();
         if round == 0 {
             fs::write(root.join("x"), vec![7; 3_000_000]).unwrap();
@@ -96,6 +97,36 @@ fn a_mount_by_a_helper_is_as_any_other_and_its_end_frees_the_device() {
     assert_eq!(trial.teardown(), Vec::<String>::new());
     drop(rig);
     assert!(bound_below(folder.path()).is_empty() && leftovers(folder.path()).is_empty());
+}
+
+#[test]
+fn a_helpers_work_is_charged_to_the_time_in_which_it_was_done_and_not_to_its_end() {
+    needs_root!();
+    if !can_help() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut rig = rig(folder.path());
+    let (mut trial, plan) = made(&mut rig, "a");
+    let total = |took: Took| took.cpu.user.0 + took.cpu.system.0;
+    trial.mount(&plan).unwrap();
+    let mounting = trial.took();
+    assert_eq!(trial.beside().len(), 1);
+    let root = trial.data_root().unwrap().to_path_buf();
+    // Our own part is taken out by a clock that does not look beside.
+    let (both, ours) = (Clock::start(&trial.beside()), Clock::start(&[]));
+    for name in 0..1000 {
+        fs::write(root.join(format!("file {name}")), [7; 100]).unwrap();
+    }
+    let ours = total(ours.took(&[]));
+    let of_helper = total(both.took(&trial.beside())) - ours;
+    trial.sync().unwrap();
+    trial.unmount().unwrap();
+    assert_eq!(trial.beside(), Vec::<u32>::new());
+    let unmounting = trial.took();
+    assert!(of_helper > 0.0 && total(mounting) > 0.0);
+    assert!(total(unmounting) < of_helper, "{of_helper} s of work, and {unmounting:?}");
+    assert_eq!(trial.teardown(), Vec::<String>::new());
 }
 
 #[test]

@@ -202,9 +202,9 @@ fn what_was_written_is_on_the_device_when_the_load_returns() {
         stream(StreamOp::Rewrite, MIB, 2, false),
         random(RandomOp::Write, 65_536, 2, 1, false, 2000),
     ] {
-        let before = Snapshot::take(&disk, &[]);
+        let before = Snapshot::take(&disk, &[], &[]);
         let done = place.done(load);
-        let written = before.until(&Snapshot::take(&disk, &[])).leaves[0].write_bytes;
+        let written = before.until(&Snapshot::take(&disk, &[], &[])).leaves[0].write_bytes;
         assert!(done.claim.written.0 > 48 * MIB);
         assert!(written >= done.claim.written, "{written} of {}", done.claim.written);
     }

@@ -55,14 +55,11 @@ impl Bench<'_, '_> {
     }
 
     /// Brings the programs back that a dropped cache took along: their pages, libraries and path are
-    /// not what a check of a cold file system is to be charged for.
+    /// not what a check, a mount by FUSE or a grow of a cold file system is to be charged for.
     pub fn warm_tools(&self) {
-        for (_, program) in self.filesystem.iter().flat_map(|(row, _)| row.tools()) {
-            if let Some(path) = fsdyno_stack::find_program(program.name) {
-                // Reading is the purpose; running loads the libraries.
-                let _ = std::fs::read(path);
-                let _ = crate::survey::version_of(program.name);
-            }
+        let Some((row, options)) = &self.filesystem else { return };
+        for (program, version) in here::programs(row, options, &self.status.here) {
+            fsdyno_stack::warm(&program, version);
         }
     }
 
@@ -71,7 +68,8 @@ impl Bench<'_, '_> {
         if done.outcome.is_none() {
             self.read_back(action, done);
         }
-        if matches!(action, Action::DropCaches(_)) || matches!(action, Action::Remount(r) if r.cold) {
+        // A cold remount has done so itself, before it mounted.
+        if matches!(action, Action::DropCaches(_)) {
             self.warm_tools();
         }
         let threads = match action {

@@ -31,7 +31,7 @@ impl Bench<'_, '_> {
                     }
                     Change::Fail(_) => {}
                 }
-                Done { wall: Some(self.stack.took()), ..Done::facts(facts) }
+                Done { took: Some(self.stack.took()), ..Done::facts(facts) }
             }
             Ok(None) => Done::not_applicable("there is no array"),
             Err(failure) => failure.into(),
@@ -102,7 +102,7 @@ impl Bench<'_, '_> {
         let grown = self.run_tool(Role::Grow, &tool, deadline);
         done.tools.extend(grown.tools);
         done.outcome = grown.outcome;
-        let took = grown.wall.unwrap_or_default().as_secs_f64();
+        let took = grown.took.unwrap_or_default().wall.as_secs_f64();
         let after = room(&point);
         done.facts.insert("file_system_grow_seconds".into(), json!(took));
         done.facts.insert("file_system_bytes_before".into(), json!(before));

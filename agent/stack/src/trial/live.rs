@@ -4,9 +4,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fsdyno_filesystems::{CommandLine, MountPlan};
+use fsdyno_probe::counters::Took;
 use serde_json::json;
 
 use super::{TrialStack, disks_of};
@@ -16,7 +17,7 @@ use crate::folder;
 use crate::identity::uuid;
 use crate::layer;
 use crate::leaf::Leaf;
-use crate::mount;
+use crate::mount::{self, Mounted};
 use crate::reconfigure::reconfigure;
 use crate::settings::{self, Facts};
 use crate::sysfs;
@@ -93,8 +94,15 @@ impl TrialStack<'_> {
     /// What the last mount, unmount or change of the layers took, without our records and read-backs
     /// around it.
     #[must_use]
-    pub fn took(&self) -> Duration {
+    pub fn took(&self) -> Took {
         self.took
+    }
+
+    /// Processes beside the mount whose CPU use the kernel has not added to ours yet: what serves it, and
+    /// daemons that work on it.
+    #[must_use]
+    pub fn beside(&self) -> Vec<u32> {
+        self.mounted.as_ref().map(Mounted::processes).unwrap_or_default()
     }
 
     /// Where the file system is mounted.
