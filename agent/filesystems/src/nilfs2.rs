@@ -14,7 +14,7 @@ use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::Here;
 use crate::medium::{Block, Medium, Superblock, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, ONLINE_DISCARD, OptionRow, Options, extra_mkfs};
-use crate::plan::{CommandLine, DEVICE, MountPlan, POINT};
+use crate::plan::{CommandLine, DEVICE, EMPTY_FILE, MountPlan, POINT};
 use crate::rule::Rule;
 use crate::verdict::{grown, made};
 
@@ -146,14 +146,15 @@ fn refuse(options: &Options) -> Result<(), Reason> {
     Ok(())
 }
 
-/// An empty configuration file leaves nilfs_cleanerd with what it has built in (nilfs_cleanerd.conf(5)).
+/// An empty configuration file leaves nilfs_cleanerd with what it has built in (nilfs_cleanerd.conf(5)). It
+/// must be a regular file: at /dev/null it gives up, and says so to the system log only.
 fn adjust_mount(options: &Options, _here: &Here, plan: &mut MountPlan) {
     let cleaned = options.flag("cleaner") != Some(false) && !plan.read_only;
     plan.stated.push(("cleaner".to_string(), if cleaned { "nilfs_cleanerd" } else { "off" }.to_string()));
     if !cleaned {
         return;
     }
-    let mut args = vec!["-c".to_string(), "/dev/null".to_string()];
+    let mut args = vec!["-c".to_string(), EMPTY_FILE.to_string()];
     if let Some(seconds) = options.number("protection_period") {
         args.extend(["-p".to_string(), seconds.to_string()]);
     }

@@ -33,6 +33,9 @@ pub struct MountPlan {
     pub stated: Vec<(String, String)>,
 }
 
+/// Stands in the arguments of a daemon for an empty file of its own: a configuration that says nothing.
+pub const EMPTY_FILE: &str = "{empty file}";
+
 /// Stands for the mount point in the arguments of a helper or daemon.
 pub const POINT: &str = "{point}";
 
@@ -54,7 +57,10 @@ impl CommandLine {
     #[must_use]
     pub fn shell(&self) -> String {
         let words = std::iter::once(&self.program).chain(&self.args);
-        words.map(|word| quote(word)).collect::<Vec<_>>().join(" ")
+        // By hand an empty file is made where it is needed.
+        let spell =
+            |word: &String| if word == EMPTY_FILE { "\"$(mktemp)\"".to_string() } else { quote(word) };
+        words.map(spell).collect::<Vec<_>>().join(" ")
     }
 }
 

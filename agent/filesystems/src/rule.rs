@@ -58,7 +58,7 @@ pub enum Rule {
     /// depends on the machine: another value is an error, silence is none.
     MountQuiet(&'static str),
     /// A mount parameter that turns a flag into the opposite of its default. Not given for the
-    /// default, which is proved all the same.
+    /// default, which is proved where a plan states it, and for barriers always.
     MountSwitch {
         /// Asks for the opposite of the default.
         param: Param,

@@ -96,7 +96,9 @@ impl<'a> Shown<'a> {
 }
 
 impl FileSystem {
-    /// Proves from mountinfo that the kernel took each option that was asked for.
+    /// Proves from mountinfo that the kernel took each option that was asked for, and that barriers which
+    /// nobody turned off are not off: by a default of the superblock, say. Other switches that were left
+    /// out may follow from other options, and are not proved.
     ///
     /// # Errors
     /// The first option that it did not take, with what the kernel shows instead.
@@ -107,7 +109,17 @@ impl FileSystem {
         mount_options: &str,
     ) -> Result<(), Reason> {
         let shown = Shown::new(super_options, mount_options);
-        options.rows(self.options).try_for_each(|(row, value)| shown.has_taken(self.name, row, value))
+        options.rows(self.options).try_for_each(|(row, value)| shown.has_taken(self.name, row, value))?;
+        let barrier = self.options.iter().find(|row| row.name == "barrier");
+        let left_out = |row: &&OptionRow| {
+            let Rule::MountSwitch { shown, .. } = row.rule else { return false };
+            let by_hand = options.strings("extra_mount").any(|word| shown.contains(&word));
+            options.get(row.name).is_none() && !by_hand
+        };
+        match barrier.filter(left_out).and_then(|row| Some((row, row.kind.default()?))) {
+            Some((row, default)) => shown.has_taken(self.name, row, &default),
+            None => Ok(()),
+        }
     }
 
     /// Proves from the medium that mkfs made what was asked for: the UUID, a size that fits the
@@ -211,4 +223,25 @@ fn size(text: &str) -> Option<u64> {
         _ => return text.parse().ok(),
     };
     text[..text.len() - 1].parse::<u64>().ok()?.checked_shl(shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn barriers_that_nobody_turned_off_must_be_on() {
+        let verified = |given: Value, shown: &str| {
+            let row = crate::find("ext4").expect("a row");
+            let options = row.options(&serde_json::from_value(given).expect("a map")).expect("options");
+            row.verify_mount(&options, shown, "rw,relatime").is_ok()
+        };
+        assert!(verified(json!({}), "rw"));
+        assert!(!verified(json!({}), "rw,nobarrier"), "turned off by somebody else");
+        assert!(verified(json!({"barrier": false}), "rw,nobarrier"));
+        assert!(verified(json!({"extra_mount": ["nobarrier"]}), "rw,nobarrier"));
+        // Journaled data turn delayed allocation off by themselves.
+        assert!(verified(json!({"data": "journal"}), "rw,nodelalloc,data=journal"));
+    }
 }

@@ -238,7 +238,7 @@ fn the_cleaner_of_nilfs2_is_a_daemon_of_the_mount_and_no_mount_option() {
         let options = nilfs2.options(&given(options)).expect("valid");
         nilfs2.mount(&options, "/dev/loop0", Bytes::mib(256), &Here::default())
     };
-    let daemon = "nilfs_cleanerd -c /dev/null -p 60 /dev/loop0 /m";
+    let daemon = "nilfs_cleanerd -c \"$(mktemp)\" -p 60 /dev/loop0 /m";
     let with = plan(json!({ "protection_period": 60 }));
     assert_eq!(with.shell("/m"), format!("mount -t nilfs2 /dev/loop0 /m && {daemon}"));
     let without = plan(json!({ "cleaner": false }));
