@@ -21,6 +21,9 @@ const SHARED_ALLOWANCE: u64 = 64 << 20;
 /// it after all; host-wide noise stays well below.
 const BUFFERED: f64 = 0.5;
 
+/// With fewer fsyncs than this, an array's flushes for its own records could pass for theirs.
+const OWN_RECORDS: u64 = 32;
+
 /// What was seen while a workload ran.
 pub struct Seen<'a> {
     /// Counters of the leaves; empty where there is no device.
@@ -33,8 +36,13 @@ pub struct Seen<'a> {
     pub inodes: Option<i64>,
     /// Pages dirtied on this host, by anybody.
     pub pages_dirtied: u64,
-    /// Whether nothing here may send a flush: barriers are off, or the file system has none.
+    /// Whether the file system may send no flush: barriers are off, or it has none.
     pub no_flushes: bool,
+    /// Flushes of the members below an array or a volume, that of the most; none where the file system lies
+    /// on the leaf itself.
+    pub below: Option<u64>,
+    /// Operations of the workload that a barrier would have ended with a flush.
+    pub fsyncs: u64,
 }
 
 /// Doubts about a claim.
@@ -68,8 +76,19 @@ pub fn judge(claim: &Claim, seen: &Seen<'_>) -> Vec<Flag> {
         }
     }
     let flushes = seen.leaves.iter().map(|leaf| leaf.flushes).sum::<u64>();
-    if seen.no_flushes && flushes > 0 {
+    if seen.no_flushes && seen.below.is_none() && flushes > 0 {
         let reason = format!("there are no barriers, but the device counted {flushes} flushes");
+        flags.push(Flag::new(Doubt::Unproven, reason));
+    }
+    // What lies between flushes for its own records too, but far more seldom than at each fsync.
+    if let Some(below) = seen.below.filter(|below| *below >= seen.fsyncs)
+        && seen.no_flushes
+        && seen.fsyncs >= OWN_RECORDS
+    {
+        let reason = format!(
+            "there are no barriers, but a member counted {below} flushes while the workload asked for {} fsyncs",
+            seen.fsyncs
+        );
         flags.push(Flag::new(Doubt::Unproven, reason));
     }
     match seen.inodes {
@@ -97,8 +116,16 @@ fn said(did: &str, claimed: Bytes, counted: u64) -> String {
 mod tests {
     use super::*;
 
-    const SEEN: Seen<'static> =
-        Seen { leaves: &[], shared: false, cold: false, inodes: None, pages_dirtied: 0, no_flushes: false };
+    const SEEN: Seen<'static> = Seen {
+        leaves: &[],
+        shared: false,
+        cold: false,
+        inodes: None,
+        pages_dirtied: 0,
+        no_flushes: false,
+        below: None,
+        fsyncs: 0,
+    };
 
     fn leaf(read: u64, written: u64) -> Vec<DeviceCounts> {
         vec![DeviceCounts {
@@ -149,6 +176,17 @@ mod tests {
         };
         assert_eq!(doubts(true, 1), [Doubt::Unproven]);
         assert!(doubts(true, 0).is_empty() && doubts(false, 9).is_empty());
+    }
+
+    #[test]
+    fn members_of_an_array_flush_for_its_records_but_not_at_each_fsync() {
+        let flags = |no_flushes, below, fsyncs| {
+            judge(&Claim::default(), &Seen { no_flushes, below, fsyncs, ..SEEN }).len()
+        };
+        assert_eq!(flags(true, Some(1000), 1000), 1);
+        assert_eq!(flags(true, Some(40), 1000), 0, "its own records");
+        assert_eq!(flags(true, Some(12), 10), 0, "too few to tell");
+        assert_eq!(flags(false, Some(1000), 1000), 0, "with barriers they are due");
     }
 
     #[test]

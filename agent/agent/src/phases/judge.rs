@@ -12,7 +12,7 @@ use fsdyno_spec::workload::Workload;
 use fsdyno_stack::{Failure, ToolOutput};
 use serde_json::{Value, json};
 
-use super::{Bench, Done, alignment};
+use super::{Bench, Done};
 use crate::facts::built;
 use crate::here;
 use crate::proof::{self, Seen};
@@ -87,6 +87,7 @@ impl Bench<'_, '_> {
         self.judge_layers(action, done, around.at_work.as_deref());
         if let Some(result) = &done.workload {
             let inodes = self.inodes_changed(around.inodes, result.claim.inodes);
+            let most = delta.leaves.iter().map(|leaf| leaf.flushes).max();
             let seen = Seen {
                 // Members hold copies and parity: what the workload did is seen where the file system sees it.
                 leaves: done.top.as_ref().map_or(&delta.leaves, std::slice::from_ref),
@@ -94,8 +95,9 @@ impl Bench<'_, '_> {
                 cold: self.status.cold,
                 inodes,
                 pages_dirtied: delta.host.pages_dirtied,
-                // An array flushes its members for its own records too.
-                no_flushes: self.stack.layers().is_empty() && self.flushes_nothing(),
+                no_flushes: self.flushes_nothing(),
+                below: most.filter(|_| !self.stack.layers().is_empty()),
+                fsyncs: result.operations.iter().filter(|op| op.op == "fsync").map(|op| op.count).sum(),
             };
             done.flags.extend(proof::judge(&result.claim, &seen));
             if result.tool_cost.share > TOOL_COST {
@@ -138,13 +140,7 @@ impl Bench<'_, '_> {
                             found.facts.get("block_size").and_then(Value::as_u64).unwrap_or(0);
                         done.facts.extend(found.facts);
                         done.facts.insert("uuid".into(), json!(found.uuid));
-                        let aligned = alignment::judge(
-                            filesystem,
-                            &self.spec.stack,
-                            self.status.members,
-                            &done.facts,
-                            self.status.off_stripe,
-                        );
+                        let aligned = self.alignment(filesystem, &done.facts);
                         done.facts.extend(aligned);
                         self.channel.send(built("file_system", done.facts.clone()));
                     }
@@ -165,6 +161,7 @@ impl Bench<'_, '_> {
                 done.facts.insert("barriers".into(), json!(barriers.name()));
                 self.channel.send(built("mount", done.facts.clone()));
             }
+            Action::Grow(_) => self.stands_again(filesystem, done),
             _ => {}
         }
     }

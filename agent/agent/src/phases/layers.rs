@@ -5,14 +5,15 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Instant;
 
-use fsdyno_filesystems::{Role, quote};
+use fsdyno_filesystems::{FileSystem, Role, quote};
 use fsdyno_spec::array::Grow;
 use fsdyno_spec::outcome::{Doubt, Flag, Outcome, Reason};
 use fsdyno_spec::trial::Action;
 use fsdyno_stack::Change;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{Bench, Done, geometry};
+use super::{Bench, Done, Status, alignment, geometry};
+use crate::facts::{Facts, built};
 
 impl Bench<'_, '_> {
     /// Changes the layers, as a plan asks.
@@ -57,9 +58,6 @@ impl Bench<'_, '_> {
         }
         if grow.tell && done.outcome.is_none() {
             self.tell(name, &mut done);
-        }
-        if !self.status.uuid.is_empty() && done.outcome.is_none() {
-            self.geometry_on_medium(&mut done);
         }
         done
     }
@@ -114,24 +112,40 @@ impl Bench<'_, '_> {
         }
     }
 
-    /// What the superblock says of the geometry after all that: what a mounted file system was told need
-    /// not be there.
-    fn geometry_on_medium(&self, done: &mut Done) {
-        let (Some((filesystem, _)), Some(device)) = (&self.filesystem, self.stack.device()) else { return };
-        let names = filesystem.geometry_facts();
-        if names.is_empty() {
-            return;
+    /// What stands after all that, said again: the volume, and the file system with the geometry that its
+    /// superblock has now. What a mounted file system was told need not be there.
+    pub(super) fn stands_again(&self, filesystem: &FileSystem, done: &mut Done) {
+        if let Some(Value::Object(lvm)) = done.facts.get("lvm") {
+            self.channel.send(built("lvm", lvm.clone().into_iter().collect()));
         }
+        let Some(device) = self.stack.device().filter(|_| !self.status.uuid.is_empty()) else { return };
         let read = self.stack.sync().map_err(|failure| failure.reason).and_then(|()| {
             let mut file = File::open(&device.path)
                 .map_err(|error| Reason::new(format!("{}: {error}", device.path.display())))?;
             filesystem.superblock(&mut file)
         });
+        let names = filesystem.geometry_facts();
         let fact = match read {
-            Ok(found) => found.facts.into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect(),
+            Ok(found) => {
+                let mut facts = found.facts.clone();
+                facts.insert("uuid".into(), json!(found.uuid));
+                let aligned = self.alignment(filesystem, &facts);
+                facts.extend(aligned.clone());
+                self.channel.send(built("file_system", facts));
+                done.facts.extend(aligned);
+                found.facts.into_iter().filter(|(name, _)| names.contains(&name.as_str())).collect()
+            }
             Err(reason) => json!(reason.message),
         };
-        done.facts.insert("superblock".into(), fact);
+        if !names.is_empty() {
+            done.facts.insert("superblock".into(), fact);
+        }
+    }
+
+    /// Whether a file system with these facts lies on the stack of this moment as it should.
+    pub(super) fn alignment(&self, filesystem: &FileSystem, found: &Facts) -> Facts {
+        let Status { members, off_stripe, .. } = self.status;
+        alignment::judge(filesystem, &self.spec.stack, members, found, off_stripe)
     }
 
     /// Tells the mounted file system the geometry that the array has now. That it cannot be told is a
