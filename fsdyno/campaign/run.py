@@ -215,8 +215,8 @@ class _Campaign:
         number = total - sum(len(self._order(r)) for r in pending)
         later = [index for r in pending for index in self._order(r)]
         lost_in_a_row = 0
-        refused: set[int] = set()
-        """Cells that were refused since the last trial that was not."""
+        refused: set[tuple[int, int]] = set()
+        """Cell and round of each trial that was refused since the last one that was not."""
         try:
             for round_ in pending:
                 attempt = self.store.next_attempt(self.id, round_.number)
@@ -245,7 +245,7 @@ class _Campaign:
                         on_event=progress.event,
                     )
                     outcome = self._record(trial, reply, index, round_.number, position, attempt, begun)
-                    refused = refused | {index} if reply.refusal else set()
+                    refused = refused | {(index, round_.number)} if reply.refusal else set()
                     later.pop(0)
                     if outcome.outcome == "ok":
                         self.tally.add(index, time.time() - begun)
@@ -256,8 +256,11 @@ class _Campaign:
                         _doubts(reply),
                         self.tally.left(later),
                     )
-                    if reply.refusal and refused >= set(self._order(round_)):
-                        raise reply.refusal  # not one cell is refused, but all: that is the rig
+                    if reply.refusal and {cell for cell, _ in refused} >= set(self._order(round_)):
+                        # Not one cell is refused, but all: that is the rig, and a resume repeats them.
+                        for each in {n for _, n in refused} if self.begun else ():
+                            self.store.supersede_round(self.id, each)
+                        raise reply.refusal
                     if outcome.outcome == "teardown_failed":
                         return self._end("stopped", Exit.TEARDOWN, sentence(outcome.reason))
                     lost_in_a_row = lost_in_a_row + 1 if outcome.outcome == "lost" else 0

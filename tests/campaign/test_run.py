@@ -179,9 +179,13 @@ def test_once_every_cell_is_refused_a_campaign_stops_with_all_on_record(tmp_path
     refused_whole(tmp_path, store, 4)
     [stopped] = store.campaigns()
     assert stopped.status == "stopped"
-    outcomes = [t.outcome for t in store.trials(stopped.id)]
+    found = store.trials(stopped.id, include_superseded=True)
+    outcomes = [t.outcome for t in found]
     assert outcomes[:4] == ["ok"] * 4 and set(outcomes[4:]) == {"failed"}
-    assert {t.cell for t in store.trials(stopped.id)[4:]} == {0, 1, 2}
+    assert {t.cell for t in found[4:]} == {0, 1, 2}
+    resumed = run(bench.plan(), bench.rig(tmp_path), store, resume=LATEST)
+    assert (resumed.status, resumed.exit) == ("complete", Exit.OK)
+    assert turns(store, stopped.id) == EVERY_CELL_ONCE, "what was refused is repeated"
 
 
 def test_a_resumed_campaign_had_begun_before_it_was_refused(tmp_path: Path, store: Store) -> None:
