@@ -261,7 +261,7 @@ fn an_array_whose_making_is_cancelled_is_undone_though_it_never_ran() {
          echo 1.2 > $name/md/metadata_version\n\
          for device; do case $device in /dev/loop*)\n\
          cat /sys/class/block/${{device#/dev/}}/dev > $name/md/new_dev;; esac; done\n\
-         cat $name/md/array_state > {0}/bound; exec sleep 1000\n",
+         cat $name/md/array_state > {0}/new; mv {0}/new {0}/bound; exec sleep 1000\n",
         folder.path().display()
     );
     let tools = folder.path().join("tools");
