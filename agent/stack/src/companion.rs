@@ -4,7 +4,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fsdyno_filesystems::CommandLine;
+use fsdyno_filesystems::{CommandLine, EMPTY_FILE};
 use fsdyno_spec::outcome::Outcome;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -57,7 +57,10 @@ impl Companion {
     /// `Unsupported` if it is not installed; else of the start.
     pub fn start(command: &CommandLine) -> Result<Self, Failure> {
         let parent = rustix::process::getpid();
-        Self::spawn(command, false, move || tool::die_with(parent))
+        Self::spawn(command, true, move || {
+            tool::die_with(parent)?;
+            guard(parent.as_raw_nonzero().get())
+        })
     }
 
     /// Starts a program that makes a daemon of itself, and sees that it does not end at once.
@@ -94,8 +97,13 @@ impl Companion {
         let io = |error: io::Error| Failure::io("cannot start", &program, &error);
         // Nobody reads while it runs, so a pipe would fill up and stop it.
         let output = File::from(memfd_create("output", MemfdFlags::CLOEXEC).map_err(|e| io(e.into()))?);
+        // Inherited, and open until it was started; it has no name anywhere.
+        let empty = File::from(memfd_create("empty", MemfdFlags::empty()).map_err(|e| io(e.into()))?);
+        let node = format!("/proc/self/fd/{}", empty.as_raw_fd());
+        let fill = |word: &String| if word == EMPTY_FILE { node.clone() } else { word.clone() };
+        let arguments: Vec<String> = command.args.iter().map(fill).collect();
         let mut child = Command::new(&program);
-        child.args(&command.args).env("LC_ALL", "C").env_remove("LANGUAGE");
+        child.args(&arguments).env("LC_ALL", "C").env_remove("LANGUAGE");
         child.stdin(Stdio::null()).process_group(0).current_dir("/");
         child.stdout(output.try_clone().map_err(io)?).stderr(output.try_clone().map_err(io)?);
         // SAFETY: between fork and exec only system calls are made, which allocate nothing.
@@ -108,7 +116,7 @@ impl Companion {
             io(errno.into())
         })?;
         let mut argv = vec![program.to_string_lossy().into_owned()];
-        argv.extend(command.args.iter().cloned());
+        argv.extend(arguments);
         Ok(Self { argv, pid, pidfd, output, keeps, reaped: AtomicBool::new(false) })
     }
 
@@ -216,6 +224,48 @@ fn children(parent: Pid) -> Vec<Pid> {
     };
     let all = sysfs::names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
     all.filter(of).filter_map(Pid::from_raw).collect()
+}
+
+/// Puts a keeper between us and the program: it stays here, the program goes on in a child of it. When
+/// `agent` dies the keeper kills the program, waits for it, and goes last. A FUSE driver must not be the
+/// last one in the namespace of its own mount: the kernel would unmount while it exits, and wait for an
+/// answer of the very process that is exiting; everything that walks the mounted file systems of the
+/// machine would wait with it.
+fn guard(agent: libc::pid_t) -> io::Result<()> {
+    // SAFETY: plain system calls on values of this function; after the fork this is the only thread of its
+    // process, and nothing but system calls follows.
+    unsafe {
+        let mut signals: libc::sigset_t = std::mem::zeroed();
+        let mut before: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut signals);
+        libc::sigaddset(&raw mut signals, libc::SIGTERM);
+        libc::sigaddset(&raw mut signals, libc::SIGCHLD);
+        libc::sigprocmask(libc::SIG_BLOCK, &raw const signals, &raw mut before);
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+        // Had the agent died before the call, nobody would tell.
+        if libc::getppid() != agent {
+            libc::_exit(1);
+        }
+        let keeper = libc::getpid();
+        match libc::fork() {
+            -1 => Err(io::Error::last_os_error()),
+            0 => {
+                libc::sigprocmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() == keeper { Ok(()) } else { libc::_exit(1) }
+            }
+            program => {
+                libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0);
+                let mut status = 0;
+                while libc::waitpid(program, &raw mut status, libc::WNOHANG) == 0 {
+                    if libc::sigwaitinfo(&raw const signals, std::ptr::null_mut()) == libc::SIGTERM {
+                        libc::kill(program, libc::SIGKILL);
+                    }
+                }
+                libc::_exit(if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { 1 })
+            }
+        }
+    }
 }
 
 /// Makes of the calling process, which is between fork and exec, three: a keeper, whose child is the
