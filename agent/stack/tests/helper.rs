@@ -297,9 +297,9 @@ fn helper_and_daemon_of_a_killed_agent_die_with_it_and_its_stack_is_cleaned() {
     }
     assert!(gone(), "{:?} {:?}", processes(&device), processes(&mark));
     // A process that is stuck in its exit has no command line any more; what it holds up shows here.
-    let drop = || fs::write("/proc/sys/vm/drop_caches", "1");
+    let forget = || fs::write("/proc/sys/vm/drop_caches", "1");
     let (sender, dropped) = std::sync::mpsc::channel();
-    std::thread::spawn(move || sender.send(drop()));
+    std::thread::spawn(move || sender.send(forget()));
     assert!(dropped.recv_timeout(Duration::from_secs(30)).is_ok(), "the machine's caches cannot be dropped");
     let rig = Rig::open(options(folder.path())).unwrap();
     let cleaned = rig.cleaned().clone();
