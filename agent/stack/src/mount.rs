@@ -260,6 +260,16 @@ fn facts(id: MountId, point: &Path) -> io::Result<Facts> {
 }
 
 impl Mounted {
+    /// What is wrong if the daemon is gone though it is mounted: it is part of the configuration, and
+    /// without it something else was measured.
+    #[must_use]
+    pub fn deserted(&self) -> Option<Failure> {
+        let gone = self.daemon.as_ref().filter(|daemon| daemon.has_ended())?;
+        let message =
+            format!("{} ended while its file system was mounted{}", gone.argv[0], gone.last_words());
+        Some(Failure::failed(message, "see the kernel log and the daemon's own messages"))
+    }
+
     /// Ends the daemon, unmounts, and waits until the helper has let the device go. What the unmount
     /// took, without the daemon's end. While the kernel says busy it is tried again for a short time.
     ///

@@ -188,7 +188,7 @@ impl<'rig> TrialStack<'rig> {
                 failures.push(failure.to_string());
             }
         };
-        note(self.unmount());
+        note(self.detach());
         note(self.limits.restore());
         let mounted = self.mounted.is_some();
         while !mounted && !self.layers.is_empty() {

@@ -242,6 +242,13 @@ fn a_daemon_runs_while_it_is_mounted_and_no_longer() {
         trial.unmount().unwrap();
         assert_eq!(processes(&mark), Vec::<String>::new());
     }
+    // One that goes away meanwhile is told, and the file system is unmounted all the same.
+    let brief = MountPlan { daemon: Some(line("sh", &["-c", "sleep 0.5"])), ..wanted.clone() };
+    trial.mount(&brief).unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let failure = trial.unmount().unwrap_err();
+    assert!(failure.reason.message.contains("ended while its file system was mounted"), "{failure}");
+    assert!(trial.mount_point().is_none());
     // One that ends at once is no mount.
     let broken = MountPlan { daemon: Some(line("sh", &["-c", "echo no device; exit 1"])), ..wanted.clone() };
     let failure = trial.mount(&broken).unwrap_err();

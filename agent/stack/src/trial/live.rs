@@ -123,8 +123,15 @@ impl TrialStack<'_> {
     /// Unmounts; nothing mounted is no error.
     ///
     /// # Errors
-    /// `TeardownFailed` with who still holds it.
+    /// `TeardownFailed` with who still holds it; `Failed` if the daemon beside it was gone.
     pub fn unmount(&mut self) -> Result<(), Failure> {
+        let deserted = self.mounted.as_ref().and_then(Mounted::deserted);
+        self.detach()?;
+        deserted.map_or(Ok(()), Err)
+    }
+
+    /// Unmounts, whatever became of the daemon.
+    pub(super) fn detach(&mut self) -> Result<(), Failure> {
         if let Some(mounted) = &self.mounted {
             self.took = mounted.unmount()?;
             self.mounted = None;
