@@ -233,7 +233,16 @@ pub fn dataset_of(workload: &Workload) -> &str {
 fn on_the_bench(bench: &mut Bench<'_, '_>) -> Verdict {
     match bench.build() {
         Ok(()) => {}
-        Err(refused) => return refuse(bench.channel, refused),
+        Err(refused) => {
+            // Whatever gave way, it was because of that.
+            return match bench.stop.why() {
+                Some(why) => {
+                    let (outcome, reason) = why.outcome();
+                    Verdict::new(outcome, reason)
+                }
+                None => refuse(bench.channel, refused),
+            };
+        }
     }
     let spec = bench.spec;
     for (index, phase) in spec.phases.iter().enumerate() {

@@ -80,8 +80,10 @@ impl Bench<'_, '_> {
         let context =
             Context { devices: &devices, cpus: self.cpus, threads, kernel_log: self.kernel_log.is_some() };
         // That a member fails is what such a phase is for, and the kernel logs it as an error.
-        let wanted =
-            |line: &&Line| matches!(action, Action::Fail(_)) && line.text.contains("Disk failure on");
+        let told = ["Disk failure on", "Operation continuing on"];
+        let wanted = |line: &&Line| {
+            matches!(action, Action::Fail(_)) && told.iter().any(|words| line.text.contains(words))
+        };
         let lines: Vec<Line> = around.lines.iter().filter(|line| !wanted(line)).cloned().collect();
         done.flags.extend(doubts::judge(delta, &lines, &context));
         self.judge_layers(action, done, around.at_work.as_deref());
