@@ -101,8 +101,18 @@ def _asked(plan: Plan, wanted: str | None) -> str:
 
 def _settle(place: str, plan: Plan, survey: Survey, why: str) -> Choice:
     left_out = unsupported(plan, place, survey)
+    guest = _guest(survey)
+    if place == NATIVE and not guest.get("able") and (reason := guest.get("reason")):
+        # What would run in a guest is missing for two reasons; the second is often the easier one.
+        helped = {cell.index for cell in plan.cells if not anywhere(cell, survey)}
+        left_out = {n: _or_a_guest(no, reason) if n in helped else no for n, no in left_out.items()}
     assert_some(plan, left_out)
     return Choice(place, plan, left_out, why, survey)
+
+
+def _or_a_guest(native: Reason, guest: Reason) -> Reason:
+    advice = f"{native['advice']}; or run a guest: " if native.get("advice") else "or run a guest: "
+    return {**native, "advice": advice + sentence(guest)}
 
 
 def _in_guest(plan: Plan, survey: Survey, because: str) -> Choice:

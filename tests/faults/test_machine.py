@@ -41,7 +41,7 @@ def test_a_missing_tool_is_named_with_its_package_and_the_other_cells_are_measur
     (fsdyno.folder / "plan.toml").write_text(plan(filesystems='["ext4", "xfs"]'))
     done = fsdyno("run", "plan.toml")
     assert done.returncode == Exit.OK, done.stderr
-    assert "left out: xfs: mkfs.xfs is missing (install" in done.stderr
+    assert "left out: xfs: mkfs.xfs is missing, which the phase `mkfs` needs (install" in done.stderr
     assert "xfs: not measured" in done.stdout and "xfsprogs" in done.stdout
     assert json.loads(fsdyno("report", "--json").stdout)
     survey = json.loads(fsdyno("env", "--json").stdout)
