@@ -101,7 +101,7 @@ def _asked(plan: Plan, wanted: str | None) -> str:
 
 def _settle(place: str, plan: Plan, survey: Survey, why: str) -> Choice:
     left_out = unsupported(plan, place, survey)
-    guest = _guest(survey)
+    guest = survey["places"].get(GUEST, {})
     if place == NATIVE and not guest.get("able") and (reason := guest.get("reason")):
         # What would run in a guest is missing for two reasons; the second is often the easier one.
         helped = {cell.index for cell in plan.cells if not anywhere(cell, survey)}
