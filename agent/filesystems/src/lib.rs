@@ -41,7 +41,7 @@ pub use here::{Here, KernelConfig};
 pub use layout::Layout;
 pub use medium::{Medium, Superblock};
 pub use options::{Kind, OptionRow, Options};
-pub use plan::{CommandLine, DEVICE, EMPTY_FILE, MountPlan, POINT, VERSION, quote};
+pub use plan::{CommandLine, DEVICE, EMPTY_FILE, MountPlan, POINT, VERSION, quote, spell_parameter};
 pub use rule::{Choice, Feature, Param, Rule};
 pub use verdict::ToolVerdict;
 

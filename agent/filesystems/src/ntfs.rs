@@ -174,13 +174,8 @@ fn adjust_mount(options: &Options, here: &Here, plan: &mut MountPlan) {
         return;
     }
     let mut words = vec!["no_detach".to_string()];
-    words.extend(plan.read_only.then(|| "ro".to_string()));
     words.extend((options.flag("big_writes") == Some(true)).then(|| "big_writes".to_string()));
-    words.extend(plan.attributes.iter().cloned());
-    words.extend(plan.params.iter().map(|(key, value)| match value {
-        Some(value) => format!("{key}={value}"),
-        None => key.clone(),
-    }));
+    words.extend(plan.words());
     let args = vec!["-o".to_string(), words.join(","), plan.source.clone(), POINT.to_string()];
     plan.helper = Some(CommandLine { program: NTFS_3G.to_string(), args });
 }

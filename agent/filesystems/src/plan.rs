@@ -79,14 +79,15 @@ impl MountPlan {
         }
     }
 
+    /// Words of `mount -o` for it, in the order in which people write them.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let read_only = self.read_only.then(|| "ro".to_string());
+        let params = self.params.iter().map(spell_parameter);
+        read_only.into_iter().chain(self.attributes.iter().cloned()).chain(params).collect()
+    }
+
     fn mount_command(&self, target: &str) -> String {
-        let mut options: Vec<String> = Vec::new();
-        options.extend(self.read_only.then(|| "ro".to_string()));
-        options.extend(self.attributes.iter().cloned());
-        options.extend(self.params.iter().map(|(key, value)| match value {
-            Some(value) => format!("{key}={value}"),
-            None => key.clone(),
-        }));
+        let options = self.words();
         let mut args = vec!["-t".to_string(), self.fstype.clone()];
         if !options.is_empty() {
             args.extend(["-o".to_string(), options.join(",")]);
@@ -94,6 +95,12 @@ impl MountPlan {
         args.extend([self.source.clone(), target.to_string()]);
         CommandLine { program: "mount".to_string(), args }.shell()
     }
+}
+
+/// A mount parameter as `mount -o` and mountinfo write it: `key=value`, or the key of a flag.
+#[must_use]
+pub fn spell_parameter((key, value): &(String, Option<String>)) -> String {
+    value.as_ref().map_or_else(|| key.clone(), |value| format!("{key}={value}"))
 }
 
 /// A word quoted for a POSIX shell, only where it must be.

@@ -41,11 +41,10 @@ const WORDS: usize = 2000;
 pub struct Companion {
     /// Exact argument vector; the first is the resolved path.
     pub argv: Vec<String>,
+    /// Its keeper (see [`guard`], [`contain`]); the program is below it.
     pid: Pid,
     pidfd: OwnedFd,
     output: File,
-    /// It is a keeper (see [`contain`]), and the program is below it.
-    keeps: bool,
     /// It was waited for: its number may be another's.
     reaped: AtomicBool,
 }
@@ -57,7 +56,7 @@ impl Companion {
     /// `Unsupported` if it is not installed; else of the start.
     pub fn start(command: &CommandLine) -> Result<Self, Failure> {
         let parent = rustix::process::getpid();
-        Self::spawn(command, true, move || {
+        Self::spawn(command, move || {
             tool::die_with(parent)?;
             guard(parent.as_raw_nonzero().get())
         })
@@ -69,7 +68,7 @@ impl Companion {
     /// As [`Companion::start`]; `Failed` if it ended, with what it said.
     pub fn start_daemon(command: &CommandLine) -> Result<Self, Failure> {
         let parent = rustix::process::getpid();
-        let started = Self::spawn(command, true, move || {
+        let started = Self::spawn(command, move || {
             tool::die_with(parent)?;
             contain()
         })?;
@@ -84,7 +83,6 @@ impl Companion {
 
     fn spawn(
         command: &CommandLine,
-        keeps: bool,
         before: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
     ) -> Result<Self, Failure> {
         let program = tool::find_program(&command.program).ok_or_else(|| {
@@ -117,7 +115,7 @@ impl Companion {
         })?;
         let mut argv = vec![program.to_string_lossy().into_owned()];
         argv.extend(arguments);
-        Ok(Self { argv, pid, pidfd, output, keeps, reaped: AtomicBool::new(false) })
+        Ok(Self { argv, pid, pidfd, output, reaped: AtomicBool::new(false) })
     }
 
     /// Puts it into the ledger. It dies with us anyway; an unrecorded one is only found more slowly, so
@@ -155,8 +153,8 @@ impl Companion {
         ended
     }
 
-    /// Processes whose CPU use the kernel has not added to ours yet: its own, and, of a daemon, those
-    /// below its keeper. None when it was waited for.
+    /// Processes whose CPU use the kernel has not added to ours yet: its keeper and
+    /// those below it. None when it was waited for.
     #[must_use]
     pub fn processes(&self) -> Vec<u32> {
         if self.reaped.load(Ordering::Relaxed) {
@@ -164,7 +162,7 @@ impl Companion {
         }
         let mut found = vec![self.pid];
         let mut looked = 0;
-        while self.keeps && looked < found.len() {
+        while looked < found.len() {
             found.extend(children(found[looked]));
             looked += 1;
         }

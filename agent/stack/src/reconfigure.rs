@@ -3,6 +3,7 @@
 
 use std::io;
 
+use fsdyno_filesystems::spell_parameter;
 use fsdyno_spec::outcome::Outcome;
 use rustix::fs::CWD;
 use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick};
@@ -18,7 +19,7 @@ use crate::settings::Facts;
 /// # Errors
 /// If the kernel refuses, or does not show what it was told: then it did not take it.
 pub fn reconfigure(mounted: &Mounted, params: &[(String, Option<String>)]) -> Result<Facts, Failure> {
-    let shown = || params.iter().map(spell).collect::<Vec<_>>().join(",");
+    let shown = || params.iter().map(spell_parameter).collect::<Vec<_>>().join(",");
     let fail = |error: io::Error| {
         Failure::new(
             Outcome::Failed,
@@ -41,15 +42,11 @@ pub fn reconfigure(mounted: &Mounted, params: &[(String, Option<String>)]) -> Re
     let line = mounts.into_iter().rfind(|mount| mount.point == mounted.point);
     let options = line.map(|mount| mount.super_options).unwrap_or_default();
     for param in params {
-        let wanted = spell(param);
+        let wanted = spell_parameter(param);
         if !options.split(',').any(|word| word == wanted) {
             let message = format!("the kernel took `remount,{wanted}` and ignored it: it shows `{options}`");
             return Err(Failure::failed(message, "unmount and mount it anew with this option"));
         }
     }
     Ok(Facts::from([("super_options".to_string(), json!(options))]))
-}
-
-fn spell((key, value): &(String, Option<String>)) -> String {
-    value.as_ref().map_or_else(|| key.clone(), |value| format!("{key}={value}"))
 }

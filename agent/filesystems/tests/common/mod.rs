@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use fsdyno_filesystems::{CommandLine, FileSystem, MountPlan, Options, Target, Told};
+use fsdyno_filesystems::{CommandLine, FileSystem, MountPlan, Options, Target, Told, spell_parameter};
 use fsdyno_spec::units::Bytes;
 use serde_json::{Map, Value};
 
@@ -171,11 +171,8 @@ impl Drop for Mounted {
 impl Mounted {
     /// Remounts with these parameters, and reads again what the kernel shows.
     pub fn remount(&mut self, parameters: &[(String, Option<String>)]) -> Result<(), String> {
-        let words = parameters.iter().map(|(key, value)| match value {
-            Some(value) => format!(",{key}={value}"),
-            None => format!(",{key}"),
-        });
-        let options = format!("remount{}", words.collect::<String>());
+        let words: Vec<_> = parameters.iter().map(spell_parameter).collect();
+        let options = format!("remount,{}", words.join(","));
         let output = Command::new("mount").args(["-o", &options]).arg(&self.target).output().expect("mount");
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into_owned());
