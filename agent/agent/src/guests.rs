@@ -1,13 +1,14 @@
 //! Trials in guests, as the rig sees them: it makes the images, boots, forwards the trial, relays the
 //! events, and has the last word when the guest has none.
 
+mod boot;
 mod disks;
 mod kvm;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fsdyno_machine::{Accelerated, Boot, Disk, Guest, Heard, Kernel, Qemu};
+use fsdyno_machine::{Accelerated, Guest, Heard};
 use fsdyno_probe::counters::Snapshot;
 use fsdyno_probe::doubts::{self, Context};
 use fsdyno_spec::event::{End, Envelope, Event, Heartbeat, Origin, TrialStart};
@@ -15,28 +16,18 @@ use fsdyno_spec::machine::Machine;
 use fsdyno_spec::outcome::{Doubt, Flag, Outcome, Reason};
 use fsdyno_spec::request::{Request, TrialRequest};
 use fsdyno_spec::trial::{At, FileDevice};
-use fsdyno_spec::units::Bytes;
-use fsdyno_stack::{Image, Refused, Rig};
+use fsdyno_stack::{Image, Rig};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 pub use self::kvm::Memory;
 
 use self::disks::{disks, holds, union};
+use crate::channel::Channel;
 use crate::facts::{Facts, built};
 use crate::stop::Stop;
 use crate::trial::{Runner, Verdict};
 use crate::watch::Watch;
-
-/// How long an emulated machine may take to its first line.
-const BOOT_EMULATED: Duration = Duration::from_secs(180);
-
-/// How long a processor that runs the kernel itself may take: a `/dev/kvm` that opens but runs no stock
-/// kernel exists, and must not cost a user his patience.
-const BOOT_KVM: Duration = Duration::from_secs(10);
-
-/// Kernel, modules and this program need about half of it.
-const LEAST_MEMORY: Bytes = Bytes::mib(256);
 
 /// A guest beats once a second. After so long a silence it hangs.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -73,8 +64,6 @@ pub struct Guests {
     running: Option<Running>,
     /// Disks of the last guest, which the next one of the same machine has too.
     had: Option<(Machine, Vec<FileDevice>)>,
-    /// What the last guest said that did not come up.
-    console: Vec<u8>,
     /// What ran the CPUs of this agent's guests, so that one campaign does not have both.
     used: Option<Accelerated>,
 }
@@ -92,36 +81,41 @@ struct Running {
     fresh: bool,
 }
 
+/// A trial that wants a guest, and who is to be told or asked meanwhile.
+struct Call<'a> {
+    request: &'a TrialRequest,
+    machine: &'a Machine,
+    channel: &'a Channel,
+    stop: &'a Stop,
+    watch: &'a Watch,
+}
+
+/// Why there is no guest.
+struct NoGuest {
+    verdict: Verdict,
+    /// What the one said that did not come up.
+    console: Vec<u8>,
+}
+
+impl From<Verdict> for NoGuest {
+    fn from(verdict: Verdict) -> Self {
+        Self { verdict, console: Vec::new() }
+    }
+}
+
 impl Guests {
     /// None yet; kernels come from the cache.
     pub fn new(cache: &Path) -> Self {
-        Self { cache: cache.to_path_buf(), running: None, had: None, console: Vec::new(), used: None }
-    }
-
-    /// Ends the guest that runs, if any.
-    fn dismiss(&mut self, rig: &mut Rig) {
-        if let Some(mut running) = self.running.take() {
-            // Nobody else gets images that it may still write to.
-            if running.guest.end() {
-                running.images.into_iter().for_each(|image| rig.give_image(image));
-            }
-        }
+        Self { cache: cache.to_path_buf(), running: None, had: None, used: None }
     }
 
     /// The guest for a trial: the one that runs, or another.
-    fn ready(
-        &mut self,
-        rig: &mut Rig,
-        request: &TrialRequest,
-        machine: &Machine,
-        stop: &Stop,
-        watch: &Watch,
-        hello: &mut dyn FnMut(&[u8]),
-    ) -> Result<&mut Running, Verdict> {
+    fn ready(&mut self, rig: &mut Rig, call: &Call<'_>) -> Result<&mut Running, NoGuest> {
+        let Call { request, machine, .. } = *call;
         if let Some(phase) = request.spec.phases.iter().find(|phase| phase.at == Some(At::Rig)) {
             let message = format!("phase {} cannot run on the rig", phase.label().unwrap_or_default());
             let advice = "leave `at` out: all phases of a trial in a guest run there";
-            return Err(failed(Reason::new(message).advise(advice)));
+            return Err(failed(Reason::new(message).advise(advice)).into());
         }
         let needed = disks(&request.spec.stack).map_err(failed)?;
         let fits = |running: &mut Running| {
@@ -130,135 +124,38 @@ impl Guests {
                 && holds(&running.disks, &needed)
                 && running.guest.alive()
         };
-        if self.running.as_mut().is_none_or(|running| !fits(running)) {
-            self.dismiss(rig);
-            let disks = match &self.had {
-                Some((same, had)) if same == machine => union(had, &needed),
-                _ => needed,
-            };
-            self.had = Some((machine.clone(), disks.clone()));
-            let running = self.boot(rig, request, machine, disks, stop, watch, hello)?;
-            self.running = Some(running);
-        }
-        self.running.as_mut().ok_or_else(|| failed(Reason::new("there is no guest")))
+        let kept = self.running.take().and_then(|mut running| {
+            if fits(&mut running) {
+                return Some(running);
+            }
+            dismiss(rig, running);
+            None
+        });
+        let running = match kept {
+            Some(running) => running,
+            None => {
+                let disks = match &self.had {
+                    Some((same, had)) if same == machine => union(had, &needed),
+                    _ => needed,
+                };
+                self.had = Some((machine.clone(), disks.clone()));
+                self.boot(rig, call, disks)?
+            }
+        };
+        Ok(self.running.insert(running))
     }
+}
 
-    #[allow(clippy::too_many_arguments)]
-    fn boot(
-        &mut self,
-        rig: &mut Rig,
-        request: &TrialRequest,
-        machine: &Machine,
-        disks: Vec<FileDevice>,
-        stop: &Stop,
-        watch: &Watch,
-        hello: &mut dyn FnMut(&[u8]),
-    ) -> Result<Running, Verdict> {
-        let unsupported = |reason| Verdict::new(Outcome::Unsupported, reason);
-        if machine.memory < LEAST_MEMORY || !machine.memory.0.is_multiple_of(1 << 20) {
-            let message = format!("a guest cannot have {} of memory", machine.memory);
-            let advice = format!("give `machine.memory` at least {LEAST_MEMORY}, in whole MiB");
-            return Err(failed(Reason::new(message).advise(advice)));
-        }
-        let qemu = Qemu::find().map_err(unsupported)?;
-        let kernel = Kernel::find(&self.cache, machine.kernel.as_deref()).map_err(unsupported)?;
-        let mut memory = Memory::of(rig.state(), &qemu, &kernel);
-        let choices = memory.choices(machine.accelerator, self.used).map_err(unsupported)?;
-        let mut images = Vec::new();
-        for disk in &disks {
-            let image = rig.image(disk, &mut |doing, share| watch.doing(doing, Some(share)));
-            match image {
-                Ok(image) => images.push(image),
-                Err(refused) => {
-                    images.into_iter().for_each(|image| rig.give_image(image));
-                    return Err(refusal(refused));
-                }
-            }
-        }
-        watch.doing("booting the guest", None);
-        let mut last = Reason::new("no accelerator was tried");
-        // Why the processor itself did not boot the kernel, if QEMU ran and nobody interrupted it.
-        let mut kvm_failed: Option<Reason> = None;
-        for (accelerated, why) in choices {
-            let boot = Boot {
-                kernel: &kernel,
-                accelerated,
-                memory: machine.memory,
-                cpus: machine.cpus,
-                disks: images
-                    .iter()
-                    .map(|image| Disk {
-                        file: image.file(),
-                        direct: image.direct(),
-                        logical_block_size: image.logical_block_size(),
-                    })
-                    .collect(),
-            };
-            let started = Guest::start(&qemu, &boot).and_then(|guest| {
-                rig.note_process(guest.pid()).map_err(|failure| failure.reason)?;
-                Ok(guest)
-            });
-            let patience = if accelerated == Accelerated::Kvm { BOOT_KVM } else { BOOT_EMULATED };
-            let ran = started.is_ok();
-            let up = started.and_then(|mut guest| match first_line(&mut guest, patience, stop) {
-                Ok(first) => {
-                    hello(&first.1);
-                    Ok((guest, first.0))
-                }
-                Err(reason) => {
-                    self.console = guest.console_since(0);
-                    Err(reason)
-                }
-            });
-            match up {
-                Ok((guest, first)) => {
-                    // That KVM fails is known only when the same kernel boots without it.
-                    match accelerated {
-                        Accelerated::Kvm => memory.remember(None),
-                        Accelerated::Tcg if kvm_failed.is_some() => memory.remember(kvm_failed.as_ref()),
-                        Accelerated::Tcg => {}
-                    }
-                    self.used = Some(accelerated);
-                    let why = kvm_failed.map(|reason| reason.message).or(why);
-                    let boot = first.boot.clone();
-                    let seconds = guest.age().as_secs_f64();
-                    let mut facts = Facts::from([
-                        ("kernel".to_string(), json!(kernel.release)),
-                        ("kernel_source".to_string(), json!(kernel.source)),
-                        ("accelerator".to_string(), json!(accelerated.name())),
-                        ("cpus".to_string(), json!(machine.cpus)),
-                        ("memory".to_string(), json!(machine.memory)),
-                        ("qemu".to_string(), json!(qemu.version)),
-                        (
-                            "command".to_string(),
-                            json!([&[qemu.path.display().to_string()], guest.arguments()].concat()),
-                        ),
-                        ("boot".to_string(), json!(first.boot)),
-                        ("boot_seconds".to_string(), json!(seconds)),
-                        ("direct_io".to_string(), json!(images.iter().all(Image::direct))),
-                        ("disks".to_string(), json!(images.len())),
-                    ]);
-                    if let Some(why) = why {
-                        facts.insert("accelerator_reason".into(), json!(why));
-                    }
-                    let (machine, round) = (machine.clone(), request.round);
-                    return Ok(Running { machine, round, guest, images, disks, facts, boot, fresh: true });
-                }
-                Err(reason) => {
-                    if accelerated == Accelerated::Kvm && ran && stop.why().is_none() {
-                        kvm_failed = Some(reason.clone());
-                    }
-                    last = reason;
-                }
-            }
-            if stop.why().is_some() {
-                break;
-            }
-        }
-        images.into_iter().for_each(|image| rig.give_image(image));
-        let (outcome, reason) = stop.why().map_or((Outcome::Failed, last), |why| why.outcome());
-        Err(Verdict::new(outcome, reason))
+/// Ends a guest.
+fn dismiss(rig: &mut Rig, mut running: Running) {
+    // Nobody else gets images that it may still write to.
+    if running.guest.end() {
+        give_back(rig, running.images);
     }
+}
+
+fn give_back(rig: &mut Rig, images: Vec<Image>) {
+    images.into_iter().for_each(|image| rig.give_image(image));
 }
 
 impl Runner {
@@ -273,10 +170,8 @@ impl Runner {
         let timeout = request.spec.timeout.duration();
         let watch = Watch::begin(self.channel.clone(), self.stop.clone(), timeout);
         watch.doing("preparing the guest", None);
-        let channel = self.channel.clone();
-        let ready = guests.ready(&mut self.rig, request, machine, &self.stop, &watch, &mut |line| {
-            channel.relay(line);
-        });
+        let call = Call { request, machine, channel: &self.channel, stop: &self.stop, watch: &watch };
+        let ready = guests.ready(&mut self.rig, &call);
         drop(watch);
         let mut end = match ready {
             Ok(running) => {
@@ -298,20 +193,15 @@ impl Runner {
                 }
                 // What was said while it booted belongs to the trial that it was booted for.
                 let console = running.guest.console_since(if end.1 || fresh { 0 } else { said });
-                if !console.is_empty() {
-                    self.channel.send_artefact("console", &console);
-                }
+                self.tell_console(&console);
                 if end.1 || end.0.outcome == Outcome::TeardownFailed {
-                    guests.dismiss(&mut self.rig);
+                    guests.running.take().into_iter().for_each(|running| dismiss(&mut self.rig, running));
                 }
                 end.0
             }
-            Err(verdict) => {
-                let console = std::mem::take(&mut guests.console);
-                if !console.is_empty() {
-                    self.channel.send_artefact("console", &console);
-                }
-                verdict.end()
+            Err(no) => {
+                self.tell_console(&no.console);
+                no.verdict.end()
             }
         };
         // The guest is thrown away with all that could not be taken down in it; the rig is as before.
@@ -320,6 +210,12 @@ impl Runner {
         }
         end.wall = begin.elapsed().into();
         end
+    }
+
+    fn tell_console(&self, said: &[u8]) {
+        if !said.is_empty() {
+            self.channel.send_artefact("console", said);
+        }
     }
 
     /// What disturbed the rig meanwhile, which a guest cannot see.
@@ -421,36 +317,6 @@ impl Runner {
     }
 }
 
-/// Waits for the hello of a guest: it, and its line.
-fn first_line(guest: &mut Guest, patience: Duration, stop: &Stop) -> Result<(Envelope, Vec<u8>), Reason> {
-    let advice =
-        "its console is among the trial's artefacts; `machine.accelerator = \"tcg\"` emulates the processor";
-    let said = |what: String| Err(Reason::new(what).advise(advice));
-    while guest.age() < patience {
-        if stop.why().is_some() {
-            return said("the boot of the guest was interrupted".into());
-        }
-        match guest.hear(Duration::from_millis(50)) {
-            Heard::Line(line) => match serde_json::from_slice::<Envelope>(&line) {
-                Ok(envelope) if matches!(envelope.event, Event::Hello(_)) => return Ok((envelope, line)),
-                _ => return said("the guest's first line is no hello".into()),
-            },
-            Heard::Silence => {}
-            Heard::TooLong(_) => return said("the guest's first line has no end".into()),
-            Heard::Gone => {
-                std::thread::sleep(Duration::from_millis(50));
-                return said(format!("the guest died before it was up: {}", guest.last_words()));
-            }
-        }
-    }
-    let seconds = patience.as_secs();
-    said(format!("the guest did not come up within {seconds} s: {}", guest.last_words()))
-}
-
 fn failed(reason: Reason) -> Verdict {
     Verdict::new(Outcome::Failed, reason)
-}
-
-fn refusal(refused: Refused) -> Verdict {
-    failed(refused.reason)
 }

@@ -34,7 +34,7 @@ pub fn run(options: RigOptions, cache: PathBuf) -> ExitCode {
 
 /// The same inside a guest, whose port is standard input and output; ends with the guest.
 pub fn run_in_guest() -> ExitCode {
-    let home = Path::new("/run/fsdyno");
+    let home = Path::new(fsdyno_machine::GUEST_HOME);
     let (state, work) = (home.join("state"), home.join("work"));
     serve(RigOptions { state, work, attached: true, ..RigOptions::default() }, Place::Guest)
 }

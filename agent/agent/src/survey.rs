@@ -30,7 +30,7 @@ const OTHER_TOOLS: &[(&str, &str, &[&str])] = &[
     ("blkid", "util-linux", &["--version"]),
     ("mdadm", "mdadm", &["--version"]),
     ("lvm", "lvm2", &["version"]),
-    ("qemu-system-x86_64", "qemu-system-x86", &["--version"]),
+    (fsdyno_machine::Qemu::PROGRAM, "qemu-system-x86", &["--version"]),
 ];
 
 /// The answer of `survey`.

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use fsdyno_spec::units::Bytes;
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::init::Wiring;
+use crate::init::{NEXT_ROOT, Wiring};
 use crate::initramfs::Archive;
 use crate::kernel::Kernel;
 use crate::modules::Modules;
@@ -90,7 +90,7 @@ pub fn initramfs(kernel: &Kernel) -> io::Result<File> {
     let mut archive = Archive::default();
     archive.folder("dev");
     archive.device("dev/console", 5, 1);
-    for folder in ["proc", "sys", "root", "modules"] {
+    for folder in ["proc", "sys", "modules", NEXT_ROOT.trim_start_matches('/')] {
         archive.folder(folder);
     }
     archive.file("init", 0o755, &fs::read("/proc/self/exe")?);

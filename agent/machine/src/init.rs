@@ -18,8 +18,14 @@ use serde::{Deserialize, Serialize};
 use crate::kernel::Kernel;
 use crate::modules::{Modules, load_module};
 
+/// The folder, in a guest, that everything of ours is in.
+pub const GUEST_HOME: &str = "/run/fsdyno";
+
 /// Where the wiring lies in the initramfs, and later, when the rig's root is `/`.
 const WIRING: [&str; 2] = ["/wiring.json", "/run/fsdyno/wiring.json"];
+
+/// Where the rig's root is mounted before it becomes `/`.
+pub(crate) const NEXT_ROOT: &str = "/rig";
 
 /// The rig's root without anything mounted over it.
 const BARE_ROOT: &str = "/run/fsdyno/rig";
@@ -151,18 +157,19 @@ fn settle() -> io::Result<()> {
         load_module(Path::new(module)).map_err(io::Error::other)?;
     }
     let options = c"trans=virtio,version=9p2000.L,cache=loose,msize=524288";
-    put("9p", "root", "/root", MountFlags::RDONLY, options)?;
-    for folder in ["/root/run", "/root/tmp"] {
-        put("tmpfs", "tmpfs", folder, none, c"mode=0755")?;
+    let below = |path: &str| format!("{NEXT_ROOT}{path}");
+    put("9p", "root", NEXT_ROOT, MountFlags::RDONLY, options)?;
+    for folder in ["/run", "/tmp"] {
+        put("tmpfs", "tmpfs", &below(folder), none, c"mode=0755")?;
     }
-    fs::create_dir_all("/root/run/fsdyno/rig")?;
-    mount("/root", "/root/run/fsdyno/rig", "", MountFlags::BIND, c"")
+    fs::create_dir_all(below(BARE_ROOT))?;
+    mount(NEXT_ROOT, below(BARE_ROOT), "", MountFlags::BIND, c"")
         .map_err(|e| said("the rig's root", e.into()))?;
-    fs::write("/root/run/fsdyno/wiring.json", text)?;
+    fs::write(below(WIRING[1]), text)?;
     for folder in ["/dev", "/proc", "/sys"] {
-        mount_move(folder, format!("/root{folder}")).map_err(|e| said(folder, e.into()))?;
+        mount_move(folder, below(folder)).map_err(|e| said(folder, e.into()))?;
     }
-    std::env::set_current_dir("/root")?;
+    std::env::set_current_dir(NEXT_ROOT)?;
     mount_move(".", "/").map_err(|e| said("the root", e.into()))?;
     chroot(".")?;
     std::env::set_current_dir("/")?;
@@ -181,17 +188,14 @@ fn agent(verb: &str) -> io::Result<std::process::Child> {
         .env_clear()
         .env("PATH", format!("{}:/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin", wiring.path))
         .env("LC_ALL", "C.UTF-8")
-        .env("HOME", "/run/fsdyno")
+        .env("HOME", GUEST_HOME)
         .stdin(port.try_clone()?)
         .stdout(port);
     command.spawn()
 }
 
 /// The port to the rig, from inside a guest.
-///
-/// # Errors
-/// If there is none.
-pub fn port() -> io::Result<File> {
+fn port() -> io::Result<File> {
     let ports = "/sys/class/virtio-ports";
     for entry in fs::read_dir(ports)? {
         let entry = entry?;

@@ -17,7 +17,7 @@ mod qemu;
 
 pub use boot::{Accelerated, Boot, Disk};
 pub use guest::{Guest, Heard};
-pub use init::{Wiring, first_process, is_first_process, is_module_request, module_request, port};
+pub use init::{GUEST_HOME, Wiring, first_process, is_first_process, is_module_request, module_request};
 pub use kernel::Kernel;
-pub use modules::{Modules, load_module};
+pub use modules::Modules;
 pub use qemu::{Qemu, kvm};

@@ -3,15 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::units::Bytes;
 
 use crate::boot::Accelerated;
-
-/// The program for this machine's architecture.
-const PROGRAM: &str = "qemu-system-x86_64";
 
 /// Disks per slot of the PCI bus: its functions.
 const FUNCTIONS: usize = 8;
@@ -50,27 +46,25 @@ pub struct DiskLine {
 }
 
 impl Qemu {
-    /// The QEMU of this host.
+    /// The program for this machine's architecture.
+    pub const PROGRAM: &str = "qemu-system-x86_64";
+
+    /// The QEMU that was found at `path` and says this `version`.
     ///
     /// # Errors
-    /// If there is none, with the package that has it.
-    pub fn find() -> Result<Self, Reason> {
+    /// If there is none, with the package that has it, or this architecture has no guests.
+    pub fn of(path: Option<&Path>, version: Option<&str>) -> Result<Self, Reason> {
         let install = "install the package qemu-system-x86 (it needs no root to run)";
         if std::env::consts::ARCH != "x86_64" {
             return Err(Reason::new(format!("guests are not built for {} yet", std::env::consts::ARCH))
                 .advise("run fsdyno on an x86_64 host, or natively"));
         }
-        let folders = std::env::var_os("PATH").unwrap_or_default();
-        let mut found = std::env::split_paths(&folders).map(|folder| folder.join(PROGRAM));
-        let path = found.find(|path| path.is_file());
-        let path = path.ok_or_else(|| Reason::new(format!("{PROGRAM} is missing")).advise(install))?;
-        let output = Command::new(&path).arg("--version").stdin(Stdio::null()).output();
-        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-        let line = text.ok().and_then(|text| text.lines().next().map(str::to_string));
-        let version = line.filter(|line| !line.is_empty()).ok_or_else(|| {
+        let path =
+            path.ok_or_else(|| Reason::new(format!("{} is missing", Self::PROGRAM)).advise(install))?;
+        let version = version.ok_or_else(|| {
             Reason::new(format!("{} does not say its version", path.display())).advise(install)
         })?;
-        Ok(Self { path, version })
+        Ok(Self { path: path.to_path_buf(), version: version.to_string() })
     }
 }
 

@@ -4,9 +4,11 @@
 //! there at once, which no kernel survives.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use fsdyno_machine::{Accelerated, Boot, Guest, Heard, Kernel, Qemu};
+use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::units::Bytes;
 
 fn cache() -> PathBuf {
@@ -16,12 +18,18 @@ fn cache() -> PathBuf {
     named.unwrap_or_else(|| if root.join("kernels").exists() { root.to_path_buf() } else { home() })
 }
 
+fn qemu() -> Result<Qemu, Reason> {
+    let output = Command::new(Qemu::PROGRAM).arg("--version").output().ok();
+    let version = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    Qemu::of(version.as_ref().map(|_| Path::new(Qemu::PROGRAM)), version.as_deref())
+}
+
 #[test]
 fn a_panic_is_heard_with_its_words_and_nothing_is_left() {
     if std::process::id() == 1 {
         return;
     }
-    let (qemu, kernel) = match (Qemu::find(), Kernel::find(&cache(), None)) {
+    let (qemu, kernel) = match (qemu(), Kernel::find(&cache(), None)) {
         (Ok(qemu), Ok(kernel)) => (qemu, kernel),
         (qemu, kernel) => {
             let why = qemu.err().or(kernel.err()).map(|reason| reason.message);

@@ -204,7 +204,7 @@ fn a_mount_inside_a_folder_of_ours_is_not_entered() {
     let cleaned = replay(folder.path(), &entries);
     assert_eq!(cleaned.failed.len(), 1, "{cleaned:?}");
     assert!(inner.join("precious").exists());
-    common::run("umount", &[&inner.to_string_lossy()]);
+    common::unmount(&inner);
     assert!(
         clean(&folder.path().join("state")).failed.is_empty(),
         "the ledger was kept, so it can be tried again"
@@ -224,14 +224,14 @@ fn a_mount_goes_only_if_it_is_ours_and_on_top() {
     mount_tmpfs(&point);
     let covered = replay(folder.path(), std::slice::from_ref(&ours));
     assert_eq!((mounted(&point), covered.left.len(), covered.undone.len()), (2, 1, 0), "{covered:?}");
-    common::run("umount", &[&point.to_string_lossy()]);
+    common::unmount(&point);
     let on_top = replay(folder.path(), std::slice::from_ref(&ours));
     assert_eq!((mounted(&point), on_top.undone.len()), (0, 1), "{on_top:?}");
     // The next mount may well get the recycled number, but never the unique one.
     mount_tmpfs(&point);
     let decoy = replay(folder.path(), std::slice::from_ref(&ours));
     assert_eq!((mounted(&point), decoy.undone.len()), (1, 0), "{decoy:?}");
-    common::run("umount", &[&point.to_string_lossy()]);
+    common::unmount(&point);
 }
 
 #[test]

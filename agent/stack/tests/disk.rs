@@ -230,7 +230,7 @@ fn a_partition_is_used_unless_its_disk_carries_anything_live() {
     common::run("mount", &[&second.to_string_lossy(), &point.to_string_lossy()]);
     let refused =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| disk.refused("shares a disk with")));
-    common::run("umount", &[&point.to_string_lossy()]);
+    common::unmount(&point);
     refused.unwrap();
     common::run("mkfs.ext4", &["-q", &first.to_string_lossy()]);
     disk.refused("which fsdyno did not make");
@@ -246,7 +246,7 @@ fn a_mounted_disk_is_refused() {
     fs::create_dir(&point).unwrap();
     common::run("mount", &[&disk.path(), &point.to_string_lossy()]);
     let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| disk.refused("mounted on")));
-    common::run("umount", &[&point.to_string_lossy()]);
+    common::unmount(&point);
     refused.unwrap();
 }
 

@@ -110,7 +110,7 @@ fn a_copy_on_write_host_keeps_the_layout_too() {
     let spec = fsdyno_spec::trial::Stack { devices: vec![Device::File(file)], ..Default::default() };
     layout_is_kept(&mut rig, &spec);
     drop(rig);
-    common::run("umount", &[&point.to_string_lossy()]);
+    common::unmount(&point);
 }
 
 fn layout_is_kept(rig: &mut Rig, spec: &fsdyno_spec::trial::Stack) {
@@ -368,7 +368,7 @@ fn a_full_disk_below_is_named() {
     assert!(trial.full().is_some_and(|why| why.contains("is full")), "{failure:?}");
     assert!(trial.teardown().is_empty());
     drop(rig);
-    common::run("umount", &[&small.to_string_lossy()]);
+    common::unmount(&small);
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn a_directory_that_cannot_serve_is_refused_with_its_reason() {
         fs::create_dir(&read_only).unwrap();
         common::run("mount", &["-t", "tmpfs", "-o", "ro", "tmpfs", &read_only.to_string_lossy()]);
         assert!(refuse(&read_only).contains("read-only"));
-        common::run("umount", &[&read_only.to_string_lossy()]);
+        common::unmount(&read_only);
     }
 }
 

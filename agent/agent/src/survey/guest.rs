@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fsdyno_filesystems::TABLE;
+use fsdyno_machine::Qemu;
 use fsdyno_spec::survey::{Ability, GuestKernel, Tool};
 
 use super::{Kernel, ability, able, layer_ability};
@@ -19,7 +20,7 @@ pub(super) struct GuestHere {
 impl GuestHere {
     pub(super) fn find(state: &Path, cache: &Path, tools: &BTreeMap<String, Tool>) -> Self {
         let all = fsdyno_machine::Kernel::all(cache);
-        let place = guest_place(state, cache, &all);
+        let place = guest_place(state, cache, tools);
         let kernels = all.iter().map(|kernel| of_guest(kernel, &place, tools)).collect();
         Self { place, kernels }
     }
@@ -55,17 +56,15 @@ fn of_guest(kernel: &fsdyno_machine::Kernel, place: &Ability, tools: &BTreeMap<S
 }
 
 /// Whether guests can run at all, and how fast their CPUs are.
-fn guest_place(state: &Path, cache: &Path, kernels: &[fsdyno_machine::Kernel]) -> Ability {
-    let no = |reason| Ability { able: false, detail: None, reason: Some(reason) };
-    let qemu = match fsdyno_machine::Qemu::find() {
-        Ok(qemu) => qemu,
-        Err(reason) => return no(reason),
+fn guest_place(state: &Path, cache: &Path, tools: &BTreeMap<String, Tool>) -> Ability {
+    let tool = tools.get(Qemu::PROGRAM);
+    let path = tool.and_then(|tool| tool.path.as_deref()).map(Path::new);
+    let qemu = Qemu::of(path, tool.and_then(|tool| tool.version.as_deref()));
+    let found = qemu.and_then(|qemu| Ok((qemu, fsdyno_machine::Kernel::find(cache, None)?)));
+    let (qemu, kernel) = match found {
+        Ok(found) => found,
+        Err(reason) => return Ability { able: false, detail: None, reason: Some(reason) },
     };
-    let kernel = match fsdyno_machine::Kernel::find(cache, None) {
-        Ok(kernel) => kernel,
-        Err(reason) => return no(reason),
-    };
-    debug_assert!(!kernels.is_empty());
     let cpus = match crate::guests::Memory::of(state, &qemu, &kernel).kvm() {
         Ok(true) => "KVM boots it".to_string(),
         Ok(false) => "/dev/kvm is there and is tried first".to_string(),

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use fsdyno_filesystems::{CommandLine, MountPlan};
 use fsdyno_spec::trial::{Backing, Device, FileDevice, Stack};
@@ -95,5 +96,19 @@ impl Foreign {
 impl Drop for Foreign {
     fn drop(&mut self) {
         let _ = Command::new("losetup").arg("-d").arg(&self.path).output();
+    }
+}
+
+/// Unmounts. Programs that other tests are starting may hold its files for a moment.
+pub fn unmount(point: &Path) {
+    let attempt = || rustix::mount::unmount(point, rustix::mount::UnmountFlags::empty());
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while let Err(errno) = attempt() {
+        assert!(
+            errno == rustix::io::Errno::BUSY && Instant::now() < deadline,
+            "{}: {errno}",
+            point.display()
+        );
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
