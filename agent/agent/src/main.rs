@@ -1,8 +1,9 @@
-//! `fsdyno-agent`: the half of fsdyno that touches a disk. Five verbs, all JSON.
+//! `fsdyno-agent`: the half of fsdyno that touches a disk. Six verbs, all JSON.
 //!
 //! It has no opinion and no memory: no statistics, no matrix, no database. What it may destroy is
 //! named on its own command line, never in what it reads.
 
+mod align;
 mod channel;
 mod describe;
 mod facts;
@@ -26,6 +27,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use fsdyno_spec::outcome::Reason;
 use serde::Serialize;
 
 /// Builds storage stacks, loads and checks them, and says in JSON what happened.
@@ -51,8 +53,14 @@ enum Verb {
     Schema,
     /// The tables: file systems with their options, phases, workloads, metrics.
     Describe,
-    /// What this host can do, with reasons.
-    Survey,
+    /// What this host can do, with reasons; or what a live stack is like.
+    Survey {
+        /// A path or a block device: the stack below it, read without changing anything.
+        #[arg(long, value_name = "TARGET")]
+        stack: Option<PathBuf>,
+    },
+    /// What to tell mkfs, LVM and the kernel of an array.
+    Align(align::Options),
     /// Runs trials: requests on standard input, events on standard output, one JSON line each.
     Run {
         /// A real block device, by its link below /dev/disk/by-id, whose contents may be lost.
@@ -80,7 +88,9 @@ fn main() -> ExitCode {
     match cli.verb {
         Verb::Schema => print(&schema::schema()),
         Verb::Describe => print(&describe::describe()),
-        Verb::Survey => print(&survey::survey(&state, &work, &cache)),
+        Verb::Survey { stack: None } => print(&survey::survey(&state, &work, &cache)),
+        Verb::Survey { stack: Some(target) } => answer(survey::stack(&target)),
+        Verb::Align(options) => answer(align::align(&options)),
         Verb::Run { destroy } => {
             run::run(fsdyno_stack::RigOptions { state, work, destroy, ..Default::default() }, cache)
         }
@@ -116,6 +126,17 @@ fn of_user(variable: &str, below_home: &str) -> PathBuf {
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(below_home)))
         .unwrap_or_else(std::env::temp_dir)
         .join("fsdyno")
+}
+
+/// An answer, or as `refused` the reason why there is none.
+fn answer(answer: Result<impl Serialize, Reason>) -> ExitCode {
+    match answer {
+        Ok(value) => print(&value),
+        Err(reason) => {
+            print(&serde_json::json!({ "refused": reason }));
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn print(value: &impl Serialize) -> ExitCode {

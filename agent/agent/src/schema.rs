@@ -7,8 +7,10 @@
 
 use fsdyno_filesystems::FileSystem;
 use fsdyno_spec::PROTOCOL;
+use fsdyno_spec::align::Advice;
 use fsdyno_spec::describe::Describe;
 use fsdyno_spec::event::Envelope;
+use fsdyno_spec::record::StackRecord;
 use fsdyno_spec::request::Request;
 use fsdyno_spec::survey::Survey;
 use fsdyno_spec::trial::{NAME_FORM, NAME_PATTERN, PHASE_KINDS, TrialSpec};
@@ -25,6 +27,8 @@ pub fn schema() -> Value {
         "event": composed::<Envelope>(),
         "survey": composed::<Survey>(),
         "describe": composed::<Describe>(),
+        "record": composed::<StackRecord>(),
+        "align": composed::<Advice>(),
     })
 }
 

@@ -2,6 +2,7 @@
 //! nothing; fast enough to be asked at each start.
 
 mod guest;
+mod stack;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,6 +22,7 @@ use guest::GuestHere;
 use rustix::fs::{Access, AtFlags, CWD, StatxFlags};
 use rustix::io::Errno;
 use rustix::mount::FsOpenFlags;
+pub use stack::stack;
 
 /// A tool that does not say its version in this time has none.
 const PATIENCE: Duration = Duration::from_secs(2);

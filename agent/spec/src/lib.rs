@@ -5,12 +5,14 @@
 //! of options anywhere. Rules for widening: a new field has a default, a new variant is a new
 //! optional key, nothing is renamed or removed. This crate does no I/O.
 
+pub mod align;
 pub mod array;
 pub mod describe;
 pub mod event;
 pub mod histogram;
 pub mod machine;
 pub mod outcome;
+pub mod record;
 pub mod request;
 pub mod survey;
 pub mod trial;
