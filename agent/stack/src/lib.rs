@@ -26,6 +26,7 @@ mod settings;
 mod sysfs;
 mod tool;
 mod trial;
+pub mod walk;
 
 pub use array::plan as arrays;
 pub use clean::clean;
