@@ -1,0 +1,39 @@
+"""An audit: every rule on one stack, what they found in the order of its cost, what they could not see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fsdyno.audit.rule import Finding, Rule, Severity
+from fsdyno.audit.rules import TABLE
+from fsdyno.audit.stack import Stack, Unseen
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A finding and the rule that made it."""
+
+    rule: Rule
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What is wrong with a stack, worst first, and which rules may have missed something, and why."""
+
+    stack: Stack
+    found: tuple[Judged, ...]
+    blind: tuple[tuple[Rule, Unseen], ...]
+
+    @property
+    def worst(self) -> Severity | None:
+        """The worst severity; None if nothing was found."""
+        return max((judged.finding.severity for judged in self.found), default=None)
+
+
+def audit(stack: Stack) -> Audit:
+    """Judges a stack. Dangers come first, then the order of the table, which is that of cost."""
+    found = [Judged(rule, finding) for rule in TABLE for finding in rule.judge(stack)]
+    found.sort(key=lambda judged: -judged.finding.severity)
+    blind = [(rule, unseen) for rule in TABLE for unseen in stack.unseen if unseen.what in rule.needs]
+    return Audit(stack, tuple(found), tuple(blind))
