@@ -10,9 +10,19 @@ use crate::verify::Shown;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BarrierOff {
     /// By a mount option: mountinfo shows one of these words then.
-    MountOption(&'static [&'static str]),
-    /// By `queue/write_cache` = `write through` on the device that the file system sees.
-    Queue,
+    MountOption(&'static [Off]),
+    /// By `queue/write_cache` = `write through` on the device that the file system sees. Older kernels had
+    /// these words.
+    Queue(&'static [Off]),
+}
+
+/// A word that mountinfo shows where barriers are off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Off {
+    /// The word.
+    pub shown: &'static str,
+    /// Option of a remount that turns them on again.
+    pub back: &'static str,
 }
 
 impl BarrierOff {
@@ -21,8 +31,15 @@ impl BarrierOff {
     pub fn name(self) -> &'static str {
         match self {
             Self::MountOption(_) => "mount option",
-            Self::Queue => "queue",
+            Self::Queue(_) => "queue",
         }
+    }
+
+    /// Words that mountinfo shows where they are off.
+    #[must_use]
+    pub fn words(self) -> &'static [Off] {
+        let (Self::MountOption(words) | Self::Queue(words)) = self;
+        words
     }
 }
 
@@ -53,7 +70,7 @@ impl FileSystem {
     /// Whether the stack must turn the device's announced cache off for these options.
     #[must_use]
     pub fn wants_write_through(&self, options: &Options) -> bool {
-        self.barrier_off == Some(BarrierOff::Queue) && options.flag("barrier") == Some(false)
+        matches!(self.barrier_off, Some(BarrierOff::Queue(_))) && options.flag("barrier") == Some(false)
     }
 
     /// What barriers a mount has that mountinfo shows with these options (field 11 and field 6), on a
@@ -61,10 +78,7 @@ impl FileSystem {
     #[must_use]
     pub fn barriers(&self, super_options: &str, mount_options: &str, write_through: bool) -> Barriers {
         let shown = Shown::new(super_options, mount_options);
-        let off = match self.barrier_off {
-            Some(BarrierOff::MountOption(words)) => words.iter().any(|word| shown.has(word)),
-            Some(BarrierOff::Queue) | None => false,
-        };
+        let off = self.off_words().iter().any(|word| shown.has(word.shown));
         match self.disk {
             Some(_) if self.flushes => {
                 if off || write_through {
@@ -75,5 +89,21 @@ impl FileSystem {
             }
             _ => Barriers::None,
         }
+    }
+
+    pub(crate) fn off_words(&self) -> &'static [Off] {
+        self.barrier_off.map_or(&[], BarrierOff::words)
+    }
+
+    /// Whether a mount with these options orders its writes by flushes, as far as the file system decides it;
+    /// its device's queue is not asked. None where there is no device.
+    #[must_use]
+    pub fn ordered(&self, shown: &[String]) -> Option<fsdyno_spec::record::Barriers> {
+        self.disk.as_ref()?;
+        let off_by = match self.off_words().iter().find(|word| shown.iter().any(|has| has == word.shown)) {
+            _ if !self.flushes => Some(format!("{} never sends a flush to its device", self.name)),
+            found => found.map(|word| word.shown.to_string()),
+        };
+        Some(fsdyno_spec::record::Barriers { on: off_by.is_none(), off_by })
     }
 }

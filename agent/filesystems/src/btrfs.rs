@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::argv::Argv;
-use crate::barriers::BarrierOff;
+use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
 use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::{Change, Here};
@@ -31,6 +32,7 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
             Program { name: "btrfs", package: "btrfs-progs", version: &["--version"], exit: checked },
             &["check", "--readonly"],
         )),
+        check_by_hand: &["check", "--readonly"],
         identity: Identity::Uuid,
         geometry: None,
         grow: Ok((
@@ -38,8 +40,10 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
             &["filesystem", "resize", "max", POINT],
         )),
         superblock,
+        is_it: |_| true,
+        upkeep,
     }),
-    barrier_off: Some(BarrierOff::MountOption(&["nobarrier"])),
+    barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "nobarrier", back: "barrier" }])),
     flushes: true,
     counts_inodes: true,
     notes: &[
@@ -399,6 +403,13 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         facts.insert(group.to_string(), json!(profile));
     }
     Ok(Superblock { uuid: block.uuid(32), facts })
+}
+
+/// Reads the upkeep: what is written least is a sector, for a copy of the superblock.
+fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+    let facts = superblock(medium)?.facts;
+    let smallest_write = facts.get("sector_size").and_then(Value::as_u64).map(Bytes);
+    Ok(Upkeep { smallest_write, ..Upkeep::default() })
 }
 
 const KEY: usize = 17;

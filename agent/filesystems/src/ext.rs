@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::argv::Argv;
+use crate::barriers::Off;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Facts, GeometryRule, Program};
+use crate::filesystem::{Facts, GeometryRule, Mismatch, Program};
 use crate::geometry::Geometry;
 use crate::here::{Change, Here, KernelConfig};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{Feature, Kind, OptionRow, Options, Rule, extra_mkfs, geometry_alone};
+use crate::plan::quote;
 use crate::verdict::{ToolVerdict, grown, made};
 
 pub(crate) const RESIZE2FS: Program =
@@ -189,7 +192,10 @@ pub(crate) const COMMIT: OptionRow = OptionRow {
     help: "Longest time between commits of the journal (mount -o commit=).",
 };
 /// What mountinfo shows where barriers are off.
-pub(crate) const NO_BARRIER: &[&str] = &["nobarrier", "barrier=0"];
+const NO_BARRIER: &[&str] = &["nobarrier", "barrier=0"];
+/// The same, each with what turns them on again.
+pub(crate) const BARRIERS_OFF: &[Off] =
+    &[Off { shown: NO_BARRIER[0], back: "barrier=1" }, Off { shown: NO_BARRIER[1], back: "barrier=1" }];
 
 pub(crate) const BARRIER: OptionRow = OptionRow {
     name: "barrier",
@@ -223,8 +229,14 @@ pub(crate) const CHECK_READAHEAD: OptionRow = OptionRow {
 };
 
 /// Geometry by `-E stride=,stripe_width=`; zeros beat what mke2fs detects.
-pub(crate) const GEOMETRY_RULE: GeometryRule =
-    GeometryRule { mkfs: geometry_arguments, facts: geometry_facts, tell };
+pub(crate) const GEOMETRY_RULE: GeometryRule = GeometryRule {
+    mkfs: geometry_arguments,
+    facts: geometry_facts,
+    tell,
+    shown: &[("stripe", "stripe_width")],
+    ignored_by: None,
+    mend,
+};
 
 fn geometry_arguments(
     argv: &mut Argv,
@@ -261,6 +273,20 @@ fn geometry_facts(geometry: Option<&Geometry>, block_size: u64) -> Result<Facts,
 /// Linux takes `remount,stripe=` since 2.6.30, in file-system blocks.
 fn tell(geometry: &Geometry, block_size: u64) -> Result<Vec<(String, Option<String>)>, Reason> {
     Ok(vec![("stripe".to_string(), Some(geometry.stripe_width(block_size)?.to_string()))])
+}
+
+/// The superblock is told for later mounts, and this mount if the ext4 driver serves it.
+fn mend(wrong: &Mismatch<'_>) -> String {
+    let mut said: Vec<_> = wrong.expected.iter().map(|(name, number)| format!("{name}={number}")).collect();
+    said.sort();
+    let told = format!("tune2fs -E {} {}", said.join(","), quote(wrong.device));
+    let width = wrong.expected.iter().find(|(name, _)| *name == "stripe_width");
+    match (wrong.point, width) {
+        (Some(point), Some((_, width))) if wrong.driver == Some("ext4") => {
+            format!("{told} && mount -o remount,stripe={width} {}", quote(point))
+        }
+        _ => told,
+    }
 }
 
 /// What came to ext4 after the oldest kernels that fsdyno runs on.
@@ -440,4 +466,52 @@ pub(crate) fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> 
         }
     }
     Ok(Superblock { uuid: block.uuid(0x68), facts })
+}
+
+/// Features that ext2's and ext3's drivers know, as in Linux 4.2, the last with both
+/// (`EXT3_FEATURE_*_SUPP` in `fs/ext3/ext3.h`), and those that they need not know.
+const OLD: &[&str] = &[
+    "dir_prealloc",
+    "imagic_inodes",
+    "has_journal",
+    "ext_attr",
+    "resize_inode",
+    "dir_index",
+    "filetype",
+    "needs_recovery",
+    "meta_bg",
+    "sparse_super",
+    "large_file",
+];
+
+/// Which of the family it is: with any feature that the older ones cannot have it is ext4, else ext3 if it
+/// has a journal.
+pub(crate) fn kind(superblock: &Superblock) -> &'static str {
+    let features = superblock.facts.get("features").and_then(Value::as_array);
+    let newer = features
+        .is_some_and(|all| all.iter().filter_map(Value::as_str).any(|feature| !OLD.contains(&feature)));
+    match superblock.facts.get("journal") {
+        _ if newer => "ext4",
+        Some(Value::Bool(true)) => "ext3",
+        _ => "ext2",
+    }
+}
+
+/// Reads the upkeep; fields as in [`superblock`]. The time of the last check has 40 bits.
+pub(crate) fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+    let known = superblock(medium)?;
+    let block = Block::read(medium, OFFSET, LENGTH, "ext superblock")?;
+    let most = u64::from(block.le16(0x36));
+    let checked = u64::from(block.byte(0x277)) << 32 | u64::from(block.le32(0x40));
+    Ok(Upkeep {
+        journal: known.facts.get("journal_size").and_then(Value::as_u64).map(Bytes),
+        smallest_write: known.facts.get("block_size").and_then(Value::as_u64).map(Bytes),
+        mounts: Some(u64::from(block.le16(0x34))),
+        // A signed number; 0 and what is negative: never.
+        most_mounts: (1..0x8000).contains(&most).then_some(most),
+        checked: (checked > 0).then_some(checked),
+        check_interval: Some(u64::from(block.le32(0x44))).filter(|seconds| *seconds > 0),
+        errors: Some(u64::from(block.le32(0x194))),
+        ..Upkeep::default()
+    })
 }

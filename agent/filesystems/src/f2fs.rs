@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::argv::Argv;
-use crate::barriers::BarrierOff;
+use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
 use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::Here;
@@ -32,12 +33,18 @@ pub(crate) static F2FS: FileSystem = FileSystem {
             Program { name: "fsck.f2fs", package: "f2fs-tools", version: &["-V"], exit: checked },
             &["--dry-run"],
         )),
+        check_by_hand: &["--dry-run"],
         identity: Identity::Uuid,
         geometry: None,
         grow: Err("an F2FS grows only while it is not mounted (resize.f2fs), which fsdyno does not do"),
         superblock,
+        is_it: |_| true,
+        upkeep,
     }),
-    barrier_off: Some(BarrierOff::MountOption(&["nobarrier", "fsync_mode=nobarrier"])),
+    barrier_off: Some(BarrierOff::MountOption(&[
+        Off { shown: "nobarrier", back: "barrier" },
+        Off { shown: "fsync_mode=nobarrier", back: "fsync_mode=posix" },
+    ])),
     flushes: true,
     counts_inodes: false,
     notes: &[
@@ -269,4 +276,11 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         facts.insert("overprovision_segments".to_string(), json!(newer.le32(28)));
     }
     Ok(Superblock { uuid: block.uuid(108), facts })
+}
+
+/// Reads the upkeep: all metadata is in blocks.
+fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+    let facts = superblock(medium)?.facts;
+    let smallest_write = facts.get("block_size").and_then(Value::as_u64).map(Bytes);
+    Ok(Upkeep { smallest_write, ..Upkeep::default() })
 }

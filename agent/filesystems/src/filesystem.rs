@@ -5,6 +5,7 @@ use std::path::Path;
 
 use fsdyno_spec::describe::FileSystemInfo;
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::trial::CheckMode;
 use fsdyno_spec::units::Bytes;
 use serde_json::Value;
@@ -67,6 +68,9 @@ pub struct Disk {
     pub mkfs_arguments: fn(&mut Argv, &Options, uuid: &str, force: bool),
     /// Checks it without changing anything; arguments before the device. Or why nothing can.
     pub check: Result<(Program, &'static [&'static str]), &'static str>,
+    /// Arguments of the same program before the device when a person starts it at a terminal: what it asks
+    /// there it may mend, so that the superblock knows of the check.
+    pub check_by_hand: &'static [&'static str],
     /// How a medium of ours is told from others.
     pub identity: Identity,
     /// How it is told the geometry of an array; none if it takes none.
@@ -76,6 +80,10 @@ pub struct Disk {
     pub grow: Result<(Program, &'static [&'static str]), &'static str>,
     /// Reads what mkfs chose from the medium.
     pub superblock: fn(&mut dyn Medium) -> Result<Superblock, Reason>,
+    /// Whether a superblock is of this type, where several read the same.
+    pub is_it: fn(&Superblock) -> bool,
+    /// Reads what changes with each mount and check, and is no part of what mkfs chose.
+    pub upkeep: fn(&mut dyn Medium) -> Result<Upkeep, Reason>,
 }
 
 /// How a medium that our mkfs made is told from others.
@@ -101,6 +109,30 @@ pub struct GeometryRule {
     pub facts: fn(Option<&Geometry>, block_size: u64) -> Result<Facts, Reason>,
     /// Options of a remount that tell a mounted one a new geometry, or why it cannot be told.
     pub tell: fn(&Geometry, block_size: u64) -> Result<Parameters, Reason>,
+    /// Options by which a mount shows what it works with instead of the superblock's, in the same unit: the
+    /// option's key and the fact.
+    pub shown: &'static [(&'static str, &'static str)],
+    /// The option that a mount shows if it works with no geometry, whatever the superblock says.
+    pub ignored_by: Option<&'static str>,
+    /// A line for a shell that tells it the right one; a comment where a person must do more.
+    pub mend: fn(&Mismatch<'_>) -> String,
+}
+
+/// A file system that does not know the stripe that it lies on.
+#[derive(Clone, Copy, Debug)]
+pub struct Mismatch<'a> {
+    /// Node of its device.
+    pub device: &'a str,
+    /// Where it is mounted, if it is.
+    pub point: Option<&'a str>,
+    /// The driver that serves the mount, if `/sys/fs` tells ([`FileSystem::driver`]).
+    pub driver: Option<&'a str>,
+    /// Geometry in its superblock.
+    pub made: &'a [(&'static str, u64)],
+    /// The geometry below.
+    pub geometry: &'a Geometry,
+    /// That as facts of the superblock.
+    pub expected: &'a [(&'static str, u64)],
 }
 
 /// Mount parameters: a key, and a value unless it is a flag.
@@ -435,6 +467,14 @@ impl FileSystem {
     /// If it is not there or damaged, or cannot be read.
     pub fn superblock(&self, medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         (self.on_disk()?.superblock)(medium)
+    }
+
+    /// Reads what changes with each mount and check.
+    ///
+    /// # Errors
+    /// If it is not there or damaged, or cannot be read.
+    pub fn upkeep(&self, medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+        (self.on_disk()?.upkeep)(medium)
     }
 
     /// The driver that serves the mounted device, proved from `/sys/fs`. None if no driver lists the

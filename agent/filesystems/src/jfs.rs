@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::argv::Argv;
 use crate::extra::MkfsFlag;
@@ -28,10 +29,13 @@ pub(crate) static JFS: FileSystem = FileSystem {
             Program { name: "jfs_fsck", package: "jfsutils", version: &["-V"], exit: checked },
             &["-f", "-n"],
         )),
+        check_by_hand: &["-f"],
         identity: Identity::Label(LABEL),
         geometry: None,
         grow: Err("a JFS grows by a remount of its own (`resize`), which fsdyno does not do"),
         superblock,
+        is_it: |_| true,
+        upkeep,
     }),
     barrier_off: None,
     flushes: false,
@@ -176,4 +180,11 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("label".to_string(), json!(label)),
     ]);
     Ok(Superblock { uuid: label, facts })
+}
+
+/// Reads the upkeep: the journal within the device, if it is there; its pages and all metadata have 4 KiB.
+fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+    let facts = superblock(medium)?.facts;
+    let log = facts.get("log_size").and_then(Value::as_u64).filter(|size| *size > 0);
+    Ok(Upkeep { journal: log.map(Bytes), smallest_write: Some(Bytes::kib(4)), ..Upkeep::default() })
 }

@@ -14,6 +14,7 @@ mod ext4;
 mod extra;
 mod f2fs;
 mod filesystem;
+mod found;
 mod geometry;
 mod here;
 mod jfs;
@@ -31,11 +32,13 @@ mod verify;
 mod xfs;
 
 pub use argv::Argv;
-pub use barriers::{BarrierOff, Barriers};
+pub use barriers::{BarrierOff, Barriers, Off};
 pub use extra::MkfsFlag;
 pub use filesystem::{
-    Disk, Facts, FileSystem, GeometryChoice, GeometryRule, Identity, Parameters, Program, Role, Target, Told,
+    Disk, Facts, FileSystem, GeometryChoice, GeometryRule, Identity, Mismatch, Parameters, Program, Role,
+    Target, Told,
 };
+pub use found::{Standing, of_mount, probe};
 pub use geometry::Geometry;
 pub use here::{Here, KernelConfig};
 pub use layout::Layout;

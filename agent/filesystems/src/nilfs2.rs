@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::argv::Argv;
-use crate::barriers::BarrierOff;
+use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
 use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::Here;
@@ -29,6 +30,7 @@ pub(crate) static NILFS2: FileSystem = FileSystem {
         lists: &["-O"],
         mkfs_arguments: arguments,
         check: Err("no program that checks a NILFS2 file system exists"),
+        check_by_hand: &[],
         identity: Identity::Label(LABEL),
         geometry: None,
         grow: Ok((
@@ -36,8 +38,10 @@ pub(crate) static NILFS2: FileSystem = FileSystem {
             &["-y", DEVICE],
         )),
         superblock,
+        is_it: |_| true,
+        upkeep,
     }),
-    barrier_off: Some(BarrierOff::MountOption(&["nobarrier"])),
+    barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "nobarrier", back: "barrier" }])),
     flushes: true,
     counts_inodes: true,
     notes: &[
@@ -194,4 +198,16 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("label".to_string(), json!(label)),
     ]);
     Ok(Superblock { uuid: label, facts })
+}
+
+/// Reads the upkeep. The superblock has a most of mounts and an interval too, but the kernel only says in its
+/// log that they are over, and no program checks: nothing happens after so many mounts.
+fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+    let facts = superblock(medium)?.facts;
+    let block = Block::read(medium, OFFSET, LENGTH, "NILFS2 superblock")?;
+    Ok(Upkeep {
+        smallest_write: facts.get("block_size").and_then(Value::as_u64).map(Bytes),
+        mounts: Some(block.le16(112).into()),
+        ..Upkeep::default()
+    })
 }

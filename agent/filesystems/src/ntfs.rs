@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
@@ -32,10 +33,13 @@ pub(crate) static NTFS: FileSystem = FileSystem {
             Program { name: "ntfsfix", package: "ntfs-3g", version: &["--version"], exit: checked },
             &["-n"],
         )),
+        check_by_hand: &["-n"],
         identity: Identity::Label(LABEL),
         geometry: None,
         grow: Err("an NTFS grows only while it is not mounted (ntfsresize), which fsdyno does not do"),
         superblock,
+        is_it: |_| true,
+        upkeep,
     }),
     barrier_off: None,
     flushes: true,
@@ -239,6 +243,11 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("label".to_string(), json!(volume.label)),
     ]);
     Ok(Superblock { uuid: volume.label, facts })
+}
+
+/// What the volume tells of its upkeep: nothing of what others tell.
+fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+    superblock(medium).map(|_| Upkeep::default())
 }
 
 /// Sectors of a cluster, or from 0x80 on with its sign the power of two of them.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::argv::Argv;
-use crate::barriers::BarrierOff;
+use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
 use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::Here;
@@ -36,6 +37,7 @@ pub(crate) static REISERFS: FileSystem = FileSystem {
             Program { name: "reiserfsck", package: "reiserfsprogs", version: &["-V"], exit: checked },
             &["--check", "-y"],
         )),
+        check_by_hand: &["--check"],
         identity: Identity::Uuid,
         geometry: None,
         grow: Ok((
@@ -43,8 +45,10 @@ pub(crate) static REISERFS: FileSystem = FileSystem {
             &["-f", DEVICE],
         )),
         superblock,
+        is_it: |_| true,
+        upkeep,
     }),
-    barrier_off: Some(BarrierOff::MountOption(&["barrier=none"])),
+    barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "barrier=none", back: "barrier=flush" }])),
     flushes: true,
     counts_inodes: true,
     notes: &[
@@ -192,4 +196,22 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("label".to_string(), json!(block.text(100, 16))),
     ]);
     Ok(Superblock { uuid: block.uuid(84), facts })
+}
+
+/// Reads the upkeep, the fields of checks (since Linux 2.6.25) from the superblock itself.
+fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+    let facts = superblock(medium)?.facts;
+    let number = |name: &str| facts.get(name).and_then(Value::as_u64).map(Bytes);
+    let block = Block::read(medium, OFFSET, LENGTH, "ReiserFS superblock")?;
+    let set = |value: u64, never: u64| Some(value).filter(|value| *value != 0 && *value != never);
+    let checked = set(block.le32(120).into(), u32::MAX.into());
+    Ok(Upkeep {
+        journal: number("journal_size"),
+        smallest_write: number("block_size"),
+        mounts: checked.map(|_| block.le16(116).into()),
+        most_mounts: set(block.le16(118).into(), u16::MAX.into()),
+        checked,
+        check_interval: set(block.le32(124).into(), u32::MAX.into()),
+        ..Upkeep::default()
+    })
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::argv::Argv;
-use crate::barriers::BarrierOff;
+use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Disk, Facts, FileSystem, GeometryRule, Identity, Parameters, Program};
+use crate::filesystem::{Disk, Facts, FileSystem, GeometryRule, Identity, Mismatch, Parameters, Program};
 use crate::geometry::Geometry;
 use crate::here::{Change, Here};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
@@ -17,7 +18,7 @@ use crate::options::{
     EXTRA_MOUNT, GEOMETRY, Kind, NOATIME, ONLINE_DISCARD, OptionRow, Options, Rule, extra_mkfs,
     geometry_alone,
 };
-use crate::plan::POINT;
+use crate::plan::{POINT, quote};
 use crate::verdict::{ToolVerdict, grown, made};
 
 pub(crate) static XFS: FileSystem = FileSystem {
@@ -34,15 +35,25 @@ pub(crate) static XFS: FileSystem = FileSystem {
             Program { name: "xfs_repair", package: "xfsprogs", version: &["-V"], exit: checked },
             &["-n"],
         )),
+        check_by_hand: &["-n"],
         identity: Identity::Uuid,
-        geometry: Some(GeometryRule { mkfs: geometry_arguments, facts: geometry_facts, tell }),
+        geometry: Some(GeometryRule {
+            mkfs: geometry_arguments,
+            facts: geometry_facts,
+            tell,
+            shown: &[("sunit", "sunit"), ("swidth", "swidth")],
+            ignored_by: Some("noalign"),
+            mend,
+        }),
         grow: Ok((
             Program { name: "xfs_growfs", package: "xfsprogs", version: &["-V"], exit: grown },
             &["-d", POINT],
         )),
         superblock,
+        is_it: |_| true,
+        upkeep,
     }),
-    barrier_off: Some(BarrierOff::Queue),
+    barrier_off: Some(BarrierOff::Queue(&[Off { shown: "nobarrier", back: "barrier" }])),
     flushes: true,
     counts_inodes: true,
     notes: &[
@@ -314,6 +325,27 @@ fn tell(geometry: &Geometry, _: u64) -> Result<Parameters, Reason> {
     ))
 }
 
+/// A mount takes another stripe if the superblock has one, of whatever size (`xfs_validate_new_dalign` in
+/// `fs/xfs/xfs_mount.c`); without one the mount fails.
+fn mend(wrong: &Mismatch<'_>) -> String {
+    let made = wrong.made.iter().any(|(name, number)| *name == "sunit" && *number > 0);
+    let Mismatch { device, point, geometry, .. } = *wrong;
+    if !made {
+        return format!(
+            "# made without a stripe, it cannot be told one: save its files, then mkfs.xfs -f -d su={},sw={} {}",
+            geometry.chunk.0,
+            geometry.data_disks,
+            quote(device)
+        );
+    }
+    let options = format!("sunit={},swidth={}", geometry.sunit(), geometry.swidth());
+    match point {
+        Some("/") => format!("# it is the root: boot with rootflags={options} on the kernel's command line"),
+        Some(point) => format!("umount {0} && mount -o {options} {1} {0}", quote(point), quote(device)),
+        None => format!("mount -o {options} {} /mnt", quote(device)),
+    }
+}
+
 /// Mount options that Linux took away, from its `Documentation/admin-guide/xfs.rst`.
 const DROPPED: &[Change] = &[
     ("barrier", (4, 19), "leave it out: XFS always flushes; barrier = false turns flushes off at the queue"),
@@ -472,4 +504,22 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("label".to_string(), json!(block.text(108, 12))),
     ]);
     Ok(Superblock { uuid: block.uuid(32), facts })
+}
+
+/// What mkfs.xfs makes at least, on whatever device it takes, since xfsprogs 5.19 ("mkfs: increase the
+/// minimum log size to 64MB when possible"); less could not absorb bursts of metadata.
+const USUAL_LOG: Bytes = Bytes::mib(64);
+/// The least device that it takes since then.
+const USUAL_SIZE: u64 = 300 << 20;
+
+/// Reads the upkeep from the superblock.
+fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+    let facts = superblock(medium)?.facts;
+    let number = |name: &str| facts.get(name).and_then(Value::as_u64);
+    Ok(Upkeep {
+        journal: number("log_size").map(Bytes),
+        journal_usual: number("size").filter(|size| *size >= USUAL_SIZE).map(|_| USUAL_LOG),
+        smallest_write: number("sector_size").map(Bytes),
+        ..Upkeep::default()
+    })
 }
