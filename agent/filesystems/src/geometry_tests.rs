@@ -102,6 +102,45 @@ fn layouts_have_mdadms_spelling() {
 }
 
 #[test]
+fn the_kernels_numbers_are_layouts() {
+    let named = |level, number| Layout::from_kernel(level, number).map(Layout::name);
+    for (number, name) in
+        [(0, "left-asymmetric"), (1, "right-asymmetric"), (2, "left-symmetric"), (3, "right-symmetric")]
+    {
+        assert_eq!(named(Level::Raid5, number).as_deref(), Some(name));
+        assert_eq!(named(Level::Raid6, number).as_deref(), Some(name));
+    }
+    for (number, name) in [
+        (0x102, "near2"),
+        (0x103, "near3"),
+        (0x201, "far2"),
+        (0x10201, "offset2"),
+        (0x10401, "offset4"),
+        (0x2_0201, "far2"), // with sets
+        (0x4_0201, "far2"),
+    ] {
+        assert_eq!(named(Level::Raid10, number).as_deref(), Some(name), "{number:#x}");
+        assert_eq!(Layout::of(Level::Raid10, Some(name)), Ok(Layout::from_kernel(Level::Raid10, number)));
+    }
+    // Parity on one disk only, RAID 6 in the middle of a reshape, near and far at once, nothing copied,
+    // what no kernel has yet.
+    for (level, number) in [
+        (Level::Raid5, 4),
+        (Level::Raid5, u32::MAX),
+        (Level::Raid6, 18),
+        (Level::Raid10, 0x202),
+        (Level::Raid10, 0x101),
+        (Level::Raid10, 0x10102),
+        (Level::Raid10, 0),
+        (Level::Raid10, 0x8_0102),
+        (Level::Raid0, 2),
+        (Level::Raid1, 0),
+    ] {
+        assert_eq!(named(level, number), None, "{level:?} {number:#x}");
+    }
+}
+
+#[test]
 fn every_array_obeys_the_laws() {
     let layouts = ["near2", "near3", "far2", "far3", "offset2", "offset4"];
     let mut seen = 0;

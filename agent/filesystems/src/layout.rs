@@ -6,6 +6,9 @@ use fsdyno_spec::outcome::Reason;
 /// How parity goes round in RAID 5 and 6.
 const PARITY: [&str; 4] = ["left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"];
 
+/// The same in the order of the kernel's numbers.
+const KERNEL_PARITY: [&str; 4] = ["left-asymmetric", "right-asymmetric", "left-symmetric", "right-symmetric"];
+
 /// How copies lie in RAID 10, each with mdadm's letter.
 const COPIES: [(&str, &str); 3] = [("near", "n"), ("far", "f"), ("offset", "o")];
 
@@ -53,6 +56,33 @@ impl Layout {
                         "its layouts are nearN, farN and offsetN with N copies, 2 at least: near2, far2, offset2",
                     ),
                 }
+            }
+        }
+    }
+
+    /// The layout of a number as the kernel shows it (`md/layout` in sysfs); none for levels that have no
+    /// layouts, and for layouts without a name here.
+    ///
+    /// RAID 5 and 6: `ALGORITHM_*` in `drivers/md/raid5.h`. RAID 10: near copies in the lowest byte, far
+    /// copies in the next one, bit 16 if those lie at an offset; the next two bits say which members make
+    /// a set of far copies, which changes no stripe (`setup_geo` in `drivers/md/raid10.c`).
+    #[must_use]
+    pub fn from_kernel(level: Level, number: u32) -> Option<Self> {
+        match level {
+            Level::Raid0 | Level::Raid1 => None,
+            Level::Raid5 | Level::Raid6 => {
+                let name = *KERNEL_PARITY.get(usize::try_from(number).ok()?)?;
+                Some(Self::Parity(name))
+            }
+            Level::Raid10 => {
+                let (near, far, offset) = (number & 0xff, number >> 8 & 0xff, number >> 16 & 1 == 1);
+                let (how, count) = match (near, far, offset) {
+                    (2.., 1, false) => ("near", near),
+                    (1, 2.., false) => ("far", far),
+                    (1, 2.., true) => ("offset", far),
+                    _ => return None,
+                };
+                (number >> 19 == 0).then_some(Self::Copies { how, count })
             }
         }
     }
