@@ -23,6 +23,8 @@ class Exit(IntEnum):
     AGENT = 8  # the agent broke the protocol or died
     INCOMPLETE = 9  # the campaign ended, but some trials are not ok
     TEARDOWN = 10  # a stack could not be taken down: the rig needs a person
+    ADVICE = 11  # an audit found something to mend
+    DANGER = 12  # an audit found what may lose data
     INTERRUPTED = 130  # Ctrl-C
 
 

@@ -39,6 +39,16 @@ class Layer:
         """Where its first byte lies on the layer below, if it lies on one only."""
         return self.below[0].offset if len({piece.on for piece in self.below}) == 1 else None
 
+    def number(self, name: str) -> int | None:
+        """The fact or queue attribute of this name, where it is a whole number."""
+        value = self.facts.get(name, self.queue.get(name))
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def text(self, name: str) -> str | None:
+        """The fact or queue attribute of this name, where it is text."""
+        value = self.facts.get(name, self.queue.get(name))
+        return value if isinstance(value, str) else None
+
 
 @dataclass(frozen=True)
 class StripedPiece:
@@ -173,7 +183,7 @@ class Stack:
 
     def disk_of(self, layer: Layer) -> Layer:
         """The whole device that a partition is part of; any other layer is its own."""
-        while layer.kind == "partition" and (below := layer.below and self.layer(layer.below[0].on)):
+        while layer.kind == "partition" and layer.below and (below := self.layer(layer.below[0].on)):
             layer = below
         return layer
 
@@ -203,7 +213,10 @@ def _layer(layer: Mapping[str, Any]) -> Layer:
         size=layer["size"],
         queue=layer["queue"],
         facts=layer["facts"],
-        below=tuple(Piece(**piece) for piece in layer["below"]),
+        below=tuple(
+            Piece(piece["start"], piece["size"], piece["on"], piece["offset"], piece.get("chunk"))
+            for piece in layer["below"]
+        ),
         somewhere_on=tuple(layer.get("somewhere_on") or ()),
     )
 
@@ -214,7 +227,10 @@ def _striped(striped: Mapping[str, Any]) -> Striped:
         chunk=striped["chunk"],
         data_disks=striped["data_disks"],
         stripe=striped["stripe"],
-        pieces=tuple(StripedPiece(**piece) for piece in striped["pieces"]),
+        pieces=tuple(
+            StripedPiece(piece["start"], piece["size"], piece["offset"], piece["off"])
+            for piece in striped["pieces"]
+        ),
         steps={step["layer"]: step["off"] for step in striped["steps"]},
     )
 
@@ -252,7 +268,12 @@ def _filesystem(found: Mapping[str, Any]) -> FileSystem:
 def _space(space: Mapping[str, Any]) -> Space:
     pieces = space.get("pieces")
     numbers = {name: space[name] for name in ("size", "free", "available", "inodes", "inodes_free")}
-    return Space(**numbers, pieces=Pieces(**pieces) if pieces else None)
+    return Space(**numbers, pieces=_pieces(pieces) if pieces else None)
+
+
+def _pieces(pieces: Mapping[str, Any]) -> Pieces:
+    numbers = {name: pieces[name] for name in ("count", "bytes", "largest", "in_large")}
+    return Pieces(**numbers, whole=pieces["whole"])
 
 
 def _unseen(unseen: Mapping[str, Any]) -> Unseen:

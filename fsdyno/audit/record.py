@@ -1,0 +1,210 @@
+"""Records of stacks as files: written for somebody else, and read from anybody.
+
+A record that was sent is what its sender made it, so everything that judges and draws relies on is
+checked here, at the door, and a flaw is told with its file and key. The form is the agent's own schema;
+what that leaves open (kinds of facts, order of layers, names) is in this file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fsdyno.errors import Exit, UserError
+from fsdyno.rig.shape import Shape
+
+VERSION = 1
+"""The form of records that is known here (`RECORD` of the agent's types)."""
+
+MARK = "fsdyno_record"
+LARGEST = 64 << 20
+"""Bytes of a file that is read: a stack of 4096 disks has about 4 MiB."""
+
+DEEPEST = 64
+"""Layers on top of each other. The kernel's own limits are lower."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:!+-]{0,127}\\Z")
+# Commands name nodes as they are, so a node must be one word to a shell. udev writes others as \\xNN.
+_NODE = re.compile(r"/dev/[A-Za-z0-9._:@%+=,!/\\\\-]{1,255}\\Z")
+
+_NUMBERS = frozenset(
+    "alignment_offset chunk degraded discard_granularity discard_max_bytes extent logical_block_size "
+    "max_sectors_kb members minimum_io_size nr_requests optimal_io_size physical_block_size pv_start "
+    "read_ahead_kb".split()
+)
+_TEXTS = frozenset(
+    "array_state group layout level model pv_group scheduler sync_action table volume write_cache".split()
+)
+
+
+def is_record(path: Path) -> bool:
+    """Whether a path is a saved record, and not part of a live stack. Raises `UserError` for a file that
+    may have been one."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return path.suffix == ".json" and stat.S_ISREG(found.st_mode) and MARK in _parsed(path)
+
+
+def load(path: Path, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The record in a file. Raises `UserError` if it cannot be relied on."""
+    record = _parsed(path)
+    if flaw := flaw_of(record, schema):
+        raise _refused(path, flaw, "let its owner save it again: fsdyno audit PATH --save FILE")
+    return record
+
+
+def flaw_of(record: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
+    """What is wrong with a record, beginning with its place; None if nothing is."""
+    version = record.get(MARK)
+    if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+        return f"is a record of form {version}, this fsdyno knows form {VERSION}; take a newer fsdyno"
+    if version != VERSION:
+        return f"`{MARK}` is not {VERSION}"
+    if flaw := Shape(schema).flaw(record):
+        return f"`{flaw.lstrip('.')}`" if ":" not in flaw else _placed(flaw)
+    return _order(record["layers"]) or next(
+        (f"layers[{n}]{flaw}" for n, layer in enumerate(record["layers"]) if (flaw := _layer(layer))),
+        None,
+    )
+
+
+def _placed(flaw: str) -> str:
+    place, _, what = flaw.partition(": ")
+    return f"{place.lstrip('.')}: {what}" if place else what
+
+
+def _order(layers: list[dict[str, Any]]) -> str | None:
+    """Each layer has a name of its own and lies on later ones, so that every way down ends."""
+    places: dict[str, int] = {}
+    for n, layer in enumerate(layers):
+        if places.setdefault(layer["name"], n) != n:
+            return f"layers[{n}].name: {layer['name']!r} is there already"
+    depth = dict.fromkeys(places, 1)
+    for n, layer in enumerate(layers):
+        for key, on in _lower(layer):
+            if places.get(on, n + 1) <= n:
+                return f"layers[{n}].{key}: {layer['name']!r} lies on {on!r}, which is not below it"
+            if on in depth:
+                depth[on] = max(depth[on], depth[layer["name"]] + 1)
+                if depth[on] > DEEPEST:
+                    return f"layers[{n}]: more than {DEEPEST} layers lie on top of each other"
+    return None
+
+
+def _lower(layer: Mapping[str, Any]) -> list[tuple[str, str]]:
+    pieces = [(f"below[{n}].on", piece["on"]) for n, piece in enumerate(layer["below"])]
+    return pieces + [("somewhere_on", name) for name in layer.get("somewhere_on") or ()]
+
+
+def _layer(layer: Mapping[str, Any]) -> str | None:
+    if not _NAME.match(layer["name"]):
+        return ".name: is no name of a block device"
+    if not _NODE.match(layer["node"]):
+        return ".node: is no path of a block device"
+    for key, on in _lower(layer):
+        if not _NAME.match(on):
+            return f".{key}: is no name of a block device"
+    for group in ("queue", "facts"):
+        for name, value in layer[group].items():
+            if flaw := _fact(name, value):
+                return f".{group}.{name}: {flaw}"
+    return None
+
+
+def _fact(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if name in _NUMBERS and (not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63):
+        return "is no number"
+    if name in _TEXTS and not isinstance(value, str):
+        return "is no text"
+    if name == "slots":
+        return _slots(value)
+    return None
+
+
+def _slots(value: Any) -> str | None:
+    if not isinstance(value, list) or not all(isinstance(slot, dict) for slot in value):
+        return "is no list of members"
+    kinds = {"device": str, "slot": int, "state": str, "data_offset": int}
+    for n, slot in enumerate(value):
+        for key, kind in kinds.items():
+            if slot.get(key) is not None and not isinstance(slot[key], kind):
+                return f"the {key} of member {n} is no {'number' if kind is int else 'text'}"
+    return None
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    """A JSON file's object; empty if it is another kind of JSON."""
+    elsewhere = "to audit the stack that the file itself lies on, name its folder"
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise _refused(path, f"cannot be read: {error.strerror or error}", None) from None
+    if len(data) > LARGEST:
+        raise _refused(path, f"is larger than {LARGEST >> 20} MiB, which no record is", elsewhere)
+    try:
+        parsed = json.loads(data)
+        json.dumps(parsed, ensure_ascii=False).encode()  # escapes may spell halves of characters
+    except (ValueError, RecursionError) as error:
+        what = "too deep" if isinstance(error, RecursionError) else str(error)
+        raise _refused(path, f"is no whole JSON: {what}", elsewhere) from None
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _refused(path: Path, message: str, advice: str | None) -> UserError:
+    return UserError(message, code=Exit.CANNOT, where=str(path), advice=advice)
+
+
+def save(record: Mapping[str, Any], path: Path) -> None:
+    """Writes a record whole or not at all. Replaces another record, and nothing else."""
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\\n"
+    if path.exists() and not _replaceable(path):
+        raise UserError(
+            "is there, and no record of a stack",
+            code=Exit.CANNOT,
+            where=str(path),
+            advice="name another file, or remove this one",
+        )
+    try:
+        _replace(path, text)
+    except OSError as error:
+        raise UserError(
+            f"cannot be written: {error.strerror or error}",
+            code=Exit.CANNOT,
+            where=str(path),
+            advice="name a file in a folder that you may write",
+        ) from None
+
+
+def _replaceable(path: Path) -> bool:
+    try:
+        return path.is_file() and MARK in _parsed(path)
+    except UserError:
+        return False
+
+
+def _replace(path: Path, text: str) -> None:
+    target = path.resolve()  # a link stays one
+    descriptor, made = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(made).chmod(0o666 & ~umask)
+        Path(made).replace(target)
+    except BaseException:
+        Path(made).unlink(missing_ok=True)
+        raise
