@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,17 @@ from fsdyno.rig.protocol import PROTOCOL
 from fsdyno.rig.session import Limits, RunSession
 from fsdyno.rig.shape import Shape
 
-SCHEMAS = ("trial", "request", "event", "survey", "describe")
+SCHEMAS = ("trial", "request", "event", "survey", "describe", "record", "align")
 """What the verb `schema` must answer with."""
+
+_REFUSED = Shape(
+    {
+        "type": "object",
+        "properties": {"message": {"type": "string"}, "advice": {"type": ["string", "null"]}},
+        "required": ["message"],
+    }
+)
+"""Why the agent gives no answer (`Reason`)."""
 
 VERB_LIMIT = 120.0
 """How long a one-shot verb may take, s. `clean` waits for devices to let go."""
@@ -70,7 +79,7 @@ class Rig:
         return [*self._sudo, *self._command, *self._folders, verb, *extra]
 
     def schema(self) -> dict[str, Any]:
-        """JSON Schemas of the waist by name: `trial`, `request`, `event`, `survey`, `describe`."""
+        """JSON Schemas of the waist by name: those of `SCHEMAS`."""
         answer = self._ask("schema")
         if missing := [name for name in SCHEMAS if not isinstance(answer.get(name), dict)]:
             raise self._misshapen("schema", f": `{missing[0]}` is missing")
@@ -83,6 +92,20 @@ class Rig:
     def survey(self) -> dict[str, Any]:
         """What this host can do, with reasons."""
         return self._shaped("survey")
+
+    def align(self, options: Mapping[str, str | int]) -> dict[str, Any]:
+        """What follows from the geometry of an array: `level`, `members`, `chunk` (bytes), `layout` and
+        `block` (bytes), or `device` for a live one. Needs no root. Raises `UserError`: refused.
+        """
+        words = [f"--{name}={value}" for name, value in options.items()]
+        code = Exit.CANNOT if "device" in options else Exit.USAGE
+        return self._answered("align", "align", words, code)
+
+    def stack_record(self, target: str) -> dict[str, Any]:
+        """A live stack from a path or device down, read without changing anything; what the agent may
+        not see is in `unseen`. Raises `UserError`: there is no such stack.
+        """
+        return self._answered("record", "survey", ["--stack", str(Path(target).absolute())], Exit.CANNOT)
 
     def clean_all(self) -> dict[str, Any]:
         """`clean`, also of the caller's own agents, which need no root, where root's have another folder."""
@@ -119,6 +142,18 @@ class Rig:
             raise self._misshapen(verb, flaw)
         return answer
 
+    def _answered(self, schema: str, verb: str, words: Sequence[str], code: Exit) -> dict[str, Any]:
+        """The answer to a question that may be refused: then a `UserError` with this code."""
+        answer = self._ask(verb, *words, must_succeed=False)
+        refused = answer.get("refused")
+        if refused is None:
+            if flaw := self._shape(schema).flaw(answer):
+                raise self._misshapen(verb, flaw)
+            return answer
+        if flaw := _REFUSED.flaw(refused):
+            raise self._misshapen(verb, f".refused{flaw}")
+        raise UserError(refused["message"], code=code, advice=refused.get("advice"))
+
     def _shape(self, name: str) -> Shape:
         return Shape(self._all_schemas()[name])
 
@@ -135,8 +170,8 @@ class Rig:
             advice="build both halves from one checkout: make agent",
         )
 
-    def _ask(self, verb: str, *, must_succeed: bool = True) -> dict[str, Any]:
-        argv = self.argv(verb)
+    def _ask(self, verb: str, *words: str, must_succeed: bool = True) -> dict[str, Any]:
+        argv = self.argv(verb, *words)
         try:
             done = subprocess.run(
                 argv,
