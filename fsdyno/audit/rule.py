@@ -13,6 +13,7 @@ from fsdyno.audit.stack import Stack
 class Severity(IntEnum):
     """How bad a finding is."""
 
+    NOTE = 0  # nothing is wrong; to be known before anything is measured
     ADVICE = 1  # slower, or disturbed, than it need be
     DANGER = 2  # data may be lost
 

@@ -27,8 +27,9 @@ class Audit:
 
     @property
     def worst(self) -> Severity | None:
-        """The worst severity; None if nothing was found."""
-        return max((judged.finding.severity for judged in self.found), default=None)
+        """The worst severity of what is wrong; None if nothing is."""
+        wrong = (judged.finding.severity for judged in self.found)
+        return max((severity for severity in wrong if severity > Severity.NOTE), default=None)
 
 
 def audit(stack: Stack) -> Audit:
