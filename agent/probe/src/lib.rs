@@ -10,3 +10,5 @@ pub mod histogram;
 pub mod host;
 pub mod kernel_log;
 pub mod meter;
+pub mod space;
+pub mod timers;
