@@ -129,20 +129,28 @@ fn xfs_lists_what_its_free_space_trees_have() {
     assert!(pieces.whole && pieces.count > 200, "{pieces:?}");
     torn.unmount();
     let image = torn.image();
-    let field = |name: &str| {
-        let told = shell(&format!("xfs_db -r -c 'sb 0' -c 'p {name}' {}", image.display())).expect("xfs_db");
+    let field = |place: &str, name: &str| {
+        let told =
+            shell(&format!("xfs_db -r -c '{place}' -c 'p {name}' {}", image.display())).expect("xfs_db");
         told.rsplit('=').next().and_then(|text| text.trim().parse::<u64>().ok()).expect("a number")
     };
-    let (agblocks, size) = (field("agblocks"), field("blocksize"));
+    let (agblocks, size) = (field("sb 0", "agblocks"), field("sb 0", "blocksize"));
     let told = shell(&format!("xfs_db -r -c 'freesp -d' {}", image.display())).expect("xfs_db");
-    let blocks = told.lines().skip(1).map_while(|line| {
-        let mut numbers = line.split_whitespace().map(|word| word.parse::<u64>().ok());
-        let (group, first, length) = (numbers.next()??, numbers.next()??, numbers.next()??);
-        Some((group * agblocks + first, length))
-    });
-    // Pieces here have six blocks and more. xfs_db also lists, each for itself, the blocks that a group keeps
-    // for its own trees: those are no free space.
-    assert_eq!(pieces, count(blocks.filter(|(_, length)| *length > 1).collect(), size));
+    let mut listed: Vec<(u64, u64, u64)> = told
+        .lines()
+        .skip(1)
+        .map_while(|line| {
+            let mut numbers = line.split_whitespace().map(|word| word.parse().ok());
+            Some((numbers.next()??, numbers.next()??, numbers.next()??))
+        })
+        .collect();
+    // First of each group it lists the blocks that are kept for the group's own trees: no free space.
+    for group in 0..field("sb 0", "agcount") {
+        let first = listed.iter().position(|(of, ..)| *of == group).expect("each group has some");
+        listed.drain(first..first + field(&format!("agf {group}"), "flcount") as usize);
+    }
+    let blocks = listed.into_iter().map(|(group, first, length)| (group * agblocks + first, length));
+    assert_eq!(pieces, count(blocks.collect(), size));
 }
 
 #[test]
