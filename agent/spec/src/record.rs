@@ -285,6 +285,10 @@ pub struct StripedStep {
     pub layer: String,
     /// Bytes that its own start adds to where the layer below it begins, modulo the stripe.
     pub off: Bytes,
+    /// Whether this is not where the layer begins, but where LVM's data begins on it; then the step of the
+    /// volume above it counts from there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pv: bool,
 }
 
 /// Work that the host does by itself.

@@ -3,7 +3,7 @@
 
 mod change;
 pub mod plan;
-mod state;
+pub mod state;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! A volume group on an array or on the leaves, and the volume in it that the file system goes on. What
 //! matters above is where the volume's bytes lie: that is read back, and told against the stripe below.
 
-mod alignment;
+pub mod alignment;
 mod plan;
 mod report;
 

@@ -3,6 +3,14 @@
 
 use crate::lvm::report::Segment;
 
+/// Bytes from the start of a stripe below to where something above expects one, if byte `start` of what
+/// is above is byte `offset` of what has the stripes: 0 where both beat together.
+#[must_use]
+pub fn off(start: u64, offset: u64, stripe: u64) -> u64 {
+    let (start, offset) = (start % stripe, offset % stripe);
+    if offset >= start { offset - start } else { stripe - (start - offset) }
+}
+
 /// A volume against the stripes that count for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
@@ -23,8 +31,7 @@ impl Alignment {
             let offsets: Vec<(u64, u64)> = match (own, below) {
                 (0, None | Some(0)) => Vec::new(),
                 (0, Some(stripe)) => {
-                    // Byte `start` of the volume is byte `offset` of the device.
-                    let off = |offset: u64| (offset % stripe + stripe - segment.start % stripe) % stripe;
+                    let off = |offset: u64| off(segment.start, offset, stripe);
                     segment.on.iter().map(|(_, offset)| (stripe, off(*offset))).collect()
                 }
                 (own, _) => vec![(own, segment.start % own)],

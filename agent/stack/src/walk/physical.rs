@@ -1,0 +1,104 @@
+//! Puts what physical volumes of LVM say of themselves to the layers that are some. Devices are read as
+//! root only, and never for longer than an audit can wait.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::{LayerKind, StackLayer, Unseen};
+use serde_json::json;
+
+use crate::walk::label::{self, Physical};
+use crate::walk::{reach, told};
+
+/// How long a device may take to answer: a live one needs milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Looks at each layer that a logical volume lies on, and at the first one if `first`: a device that
+/// nothing is mounted from may be one.
+pub fn look(layers: &mut [StackLayer], first: bool, unseen: &mut Vec<Unseen>) {
+    let volumes = layers.iter().filter(|layer| layer.kind == LayerKind::Lvm);
+    let carrying: BTreeSet<String> = volumes.flat_map(reach::below).collect();
+    for at in 0..layers.len() {
+        let layer = &layers[at];
+        // Volumes of LVM lie on others of LVM without a label between.
+        let sure = carrying.contains(&layer.name) && layer.kind != LayerKind::Lvm;
+        let may_be = sure || (first && at == 0);
+        if !may_be {
+            continue;
+        }
+        let read = reach::answers(layers, &layer.name).and_then(|()| read(layer));
+        let found = match read {
+            Ok(Some(found)) => found,
+            Ok(None) if sure => {
+                let reason =
+                    Reason::new(format!("{} has no label of LVM, though a volume lies on it", layer.node))
+                        .advise("see `pvs` and `pvck`");
+                unseen.push(told("pv", Some(&layer.name), reason));
+                continue;
+            }
+            Err(reason) if sure => {
+                unseen.push(told("pv", Some(&layer.name), reason));
+                continue;
+            }
+            _ => continue,
+        };
+        if sure && found.group.is_none() {
+            let reason = Reason::new(format!("{} does not have the description of its group", layer.node))
+                .advise("see `vgs -o name,extent_size`: another device of the group has it");
+            unseen.push(told("pv", Some(&layer.name), reason));
+        }
+        let facts = &mut layers[at].facts;
+        facts.insert("pv_start".into(), json!(found.start));
+        if let Some(group) = found.group {
+            facts.insert("extent".into(), json!(group.extent));
+            facts.insert("pv_group".into(), json!(group.name));
+        }
+    }
+}
+
+/// The label of a device, read aside: a read that does not come back is left alone.
+fn read(layer: &StackLayer) -> Result<Option<Physical>, Reason> {
+    let failed = |error: &io::Error| {
+        let reason = Reason::new(format!("{} cannot be read: {error}", layer.node));
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => reason.advise("ask as root"),
+            _ => reason.advise("see the kernel log"),
+        }
+    };
+    let flags = libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(&layer.node).map_err(|e| failed(&e))?;
+    let (answer, answered) = mpsc::channel();
+    std::thread::spawn(move || drop(answer.send(label_of(&file))));
+    match answered.recv_timeout(PATIENCE) {
+        Ok(found) => found.map_err(|error| failed(&error)),
+        Err(_) => Err(Reason::new(format!("{} did not answer within a second", layer.node))
+            .advise("see the kernel log for what ails it")),
+    }
+}
+
+/// # Errors
+/// If what every device has, its first bytes, cannot be read.
+fn label_of(file: &File) -> io::Result<Option<Physical>> {
+    let mut failed = None;
+    let found = label::physical(&mut |at, length| {
+        let mut bytes = vec![0u8; length];
+        match file.read_exact_at(&mut bytes, at) {
+            Ok(()) => Some(bytes),
+            // Smaller than a label is no volume; said where a label points to, it is a broken one.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
+            Err(error) => {
+                failed = Some(error);
+                None
+            }
+        }
+    });
+    match failed {
+        Some(error) if found.is_none() => Err(error),
+        _ => Ok(found),
+    }
+}
