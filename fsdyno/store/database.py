@@ -86,7 +86,7 @@ def connect(path: Path, *, create: bool) -> tuple[sqlite3.Connection, bool]:
 
     Raises `UserError` with `Exit.STORE`.
     """
-    new = not path.exists() or path.stat().st_size == 0 if _reachable(path) else True
+    new = not path.exists() or path.stat().st_size == 0 if reachable(path) else True
     if new:
         if not create:
             if path.exists():
@@ -98,7 +98,7 @@ def connect(path: Path, *, create: bool) -> tuple[sqlite3.Connection, bool]:
             )
         _assert_can_create(path)
     else:
-        _assert_ours(path)
+        assert_ours(path)
     writable = new or (os.access(path, os.W_OK) and _folder_writable(path.parent))
     with explained(path):
         connection = sqlite3.connect(
@@ -121,7 +121,7 @@ def _full(folder: Path) -> bool:
     return found.f_bavail * found.f_frsize < 1 << 16 or (found.f_files > 0 and found.f_favail == 0)
 
 
-def _reachable(path: Path) -> bool:
+def reachable(path: Path) -> bool:
     """False if the folder is not there; raises if something on the way is no folder or is closed to us."""
     try:
         if path.is_dir():
@@ -151,7 +151,7 @@ def _folder_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def _assert_ours(path: Path) -> None:
+def assert_ours(path: Path) -> None:
     """Reads the file's header by hand, so that a bad file is named before SQLite touches it.
 
     Header layout: https://www.sqlite.org/fileformat2.html §1.3.
