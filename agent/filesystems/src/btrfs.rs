@@ -8,6 +8,7 @@ use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
 
+use crate::advise::{Asked, Hints, step};
 use crate::argv::Argv;
 use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
@@ -15,7 +16,7 @@ use crate::filesystem::{Disk, FileSystem, Identity, Program};
 use crate::here::{Change, Here};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{Choice, EXTRA_MOUNT, Feature, Kind, NOATIME, OptionRow, Options, Rule, extra_mkfs};
-use crate::plan::POINT;
+use crate::plan::{POINT, quote};
 use crate::verdict::{ToolVerdict, grown, made};
 
 pub(crate) static BTRFS: FileSystem = FileSystem {
@@ -209,6 +210,7 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
     modules: &["btrfs"],
     driver,
     driver_hint: |config| config.has("CONFIG_BTRFS_FS").then(|| "btrfs".to_string()),
+    advise: Some(advise),
 };
 
 /// Free-space-tree was a runtime feature (`-R`) at first; newer tools take it there as well.
@@ -328,6 +330,39 @@ fn arguments(argv: &mut Argv, options: &Options, uuid: &str, force: bool) {
     }
     argv.word("-U");
     argv.word(uuid);
+}
+
+/// What it reads ahead by itself at least (`open_ctree` in `fs/btrfs/disk-io.c`).
+const OWN_READ_AHEAD: Bytes = Bytes::mib(4);
+
+fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
+    let make = asked.make(
+        "btrfs",
+        "mkfs.btrfs",
+        "-d single -m dup",
+        "nothing to tell: it has its own stripes of 64 KiB and no option for others; the array stripes its data, and \
+         metadata kept twice mends what the array cannot tell to be wrong",
+    );
+    let mut steps = vec![make, asked.mount("btrfs", "each would copy a path of its trees")];
+    let mut notes = Vec::new();
+    if let Some(wanted) = asked.geometry.map(|geometry| geometry.read_ahead()) {
+        if wanted > OWN_READ_AHEAD {
+            let own = format!("/sys/fs/btrfs/$(findmnt -no UUID {})/bdi/read_ahead_kb", quote(asked.point));
+            let command = format!("echo {} > {own}", wanted.0 >> 10);
+            steps.push(step(
+                "read_ahead",
+                "btrfs",
+                command,
+                "it reads ahead by itself, 4 MiB, whatever the device says",
+            ));
+        } else {
+            notes.push(
+                "btrfs: it reads ahead 4 MiB by itself; the device's read-ahead does nothing for it"
+                    .to_string(),
+            );
+        }
+    }
+    Ok(Hints { steps, notes })
 }
 
 /// `/sys/fs/btrfs/<uuid>/devices/<device>` exists while it is mounted.

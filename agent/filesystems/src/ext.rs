@@ -9,6 +9,7 @@ use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
 
+use crate::advise::{Asked, Hints};
 use crate::argv::Argv;
 use crate::barriers::Off;
 use crate::extra::MkfsFlag;
@@ -287,6 +288,42 @@ fn mend(wrong: &Mismatch<'_>) -> String {
         }
         _ => told,
     }
+}
+
+/// Advice for ext4. The stride counts blocks, so the block's size is stated with it: mke2fs takes 1 KiB below
+/// 512 MiB.
+pub(crate) fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
+    let block = asked.block_size;
+    let Some(geometry) = asked.geometry else {
+        let words = if block == 4096 { String::new() } else { format!("-b {block}") };
+        let make =
+            asked.make("ext4", "mkfs.ext4", &words, "nothing is striped, so there is nothing to tell it");
+        let mount = asked.mount("ext4", "nothing else helps here");
+        return Ok(Hints { steps: vec![make, mount], notes: Vec::new() });
+    };
+    let told: Vec<_> = geometry_facts(Some(geometry), block)?
+        .into_iter()
+        .map(|(name, number)| format!("{name}={number}"))
+        .collect();
+    let make = asked.make(
+        "ext4",
+        "mkfs.ext4",
+        &format!("-b {block} -E {}", told.join(",")),
+        "it allocates in whole stripes and spreads its bitmaps over the members",
+    );
+    let mount =
+        asked.mount("ext4", "the stripe is in the superblock (stripe= is for arrays that grew since)");
+    let mut notes = vec![
+        "ext4: mke2fs 1.47.3 and newer sets stripe_width by itself only on rotational devices, so it is stated"
+            .to_string(),
+    ];
+    if block > 4096 {
+        notes.push(format!(
+            "ext4: blocks of {} are mounted only by kernels whose pages are as large, and by newer ones",
+            Bytes(block)
+        ));
+    }
+    Ok(Hints { steps: vec![make, mount], notes })
 }
 
 /// What came to ext4 after the oldest kernels that fsdyno runs on.

@@ -56,6 +56,7 @@ pub(crate) static EXT2: FileSystem = FileSystem {
     modules: &["ext2", "ext4"],
     driver: ext::driver,
     driver_hint,
+    advise: None,
 };
 
 /// ext2's own driver wins where it is built; else ext4 takes the name over if it was built to.

@@ -58,4 +58,5 @@ pub(crate) static EXT3: FileSystem = FileSystem {
     modules: &["ext4"],
     driver: ext::driver,
     driver_hint: ext::driver_hint,
+    advise: None,
 };

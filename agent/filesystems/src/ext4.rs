@@ -60,4 +60,5 @@ pub(crate) static EXT4: FileSystem = FileSystem {
     modules: &["ext4"],
     driver: ext::driver,
     driver_hint: ext::driver_hint,
+    advise: Some(ext::advise),
 };

@@ -109,6 +109,7 @@ pub(crate) static F2FS: FileSystem = FileSystem {
     modules: &["f2fs"],
     driver: |sys_fs: &Path, device| sys_fs.join("f2fs").join(device).exists().then(|| "f2fs".to_string()),
     driver_hint: |config| config.has("CONFIG_F2FS_FS").then(|| "f2fs".to_string()),
+    advise: None,
 };
 
 /// Left out: other devices (-c), force (-f, and -g android, which has it), another UUID (-U), sparse

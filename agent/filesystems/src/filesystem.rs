@@ -10,6 +10,7 @@ use fsdyno_spec::trial::CheckMode;
 use fsdyno_spec::units::Bytes;
 use serde_json::Value;
 
+use crate::advise::Advise;
 use crate::argv::Argv;
 use crate::barriers::BarrierOff;
 use crate::geometry::Geometry;
@@ -53,6 +54,8 @@ pub struct FileSystem {
     pub driver: fn(sys_fs: &Path, kernel_device: &str) -> Option<String>,
     /// The driver that would serve it, given the kernel's configuration.
     pub driver_hint: fn(config: &KernelConfig) -> Option<String>,
+    /// What `align` tells of it; none where people are not advised to put it on an array.
+    pub advise: Option<Advise>,
 }
 
 /// What a file system on a block device has besides.

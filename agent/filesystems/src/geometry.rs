@@ -11,6 +11,11 @@ use crate::layout::Layout;
 /// A sector as mkfs.xfs and the kernel count them, bytes.
 const SECTOR: u64 = 512;
 
+const MIB: u64 = 1 << 20;
+
+/// LVM's own extent (lvm.conf(5), `allocation/physical_extent_size`).
+const LVM_EXTENT: Bytes = Bytes::mib(4);
+
 /// Chunks that arrays have: from a page to what no array has had yet.
 const CHUNKS: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
 
@@ -121,6 +126,28 @@ impl Geometry {
         self.sunit().saturating_mul(u64::from(self.data_disks))
     }
 
+    /// What the start of a partition is to be a multiple of: whole stripes for what is put on it, and whole
+    /// MiB, to which partitioning tools round.
+    #[must_use]
+    pub fn data_alignment(&self) -> Bytes {
+        Bytes(least_common_multiple(self.stripe().0, MIB))
+    }
+
+    /// The smallest extent of LVM that is whole stripes and not smaller than LVM's own of 4 MiB. Being whole
+    /// MiB it is a multiple of 128 KiB, as LVM wants of one that is no power of two (vgcreate(8), `-s`).
+    #[must_use]
+    pub fn extent(&self) -> Bytes {
+        let whole = self.data_alignment().0;
+        Bytes(LVM_EXTENT.0.div_ceil(whole).saturating_mul(whole))
+    }
+
+    /// Read-ahead that keeps all data disks busy: two stripes, which md sets by itself
+    /// (`blk_apply_bdi_limits` in `block/blk-settings.c`: twice `optimal_io_size`).
+    #[must_use]
+    pub fn read_ahead(&self) -> Bytes {
+        Bytes(self.stripe().0.saturating_mul(2))
+    }
+
     fn in_units(&self, block_size: u64) -> Result<u64, Reason> {
         if block_size == 0 || !self.chunk.0.is_multiple_of(block_size) {
             return Err(Reason::new(format!(
@@ -131,6 +158,14 @@ impl Geometry {
         }
         Ok(self.chunk.0 / block_size)
     }
+}
+
+fn least_common_multiple(a: u64, b: u64) -> u64 {
+    let (mut divisor, mut rest) = (a, b);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    (a / divisor.max(1)).saturating_mul(b)
 }
 
 #[cfg(test)]

@@ -21,6 +21,22 @@ fn published_cases_come_out() {
 }
 
 #[test]
+fn volumes_and_partitions_begin_with_a_stripe() {
+    // 3 data disks of 64 KiB and 10 of 128 KiB, as measured on arrays in a guest.
+    for (level, members, chunk, stripe, start, extent) in [
+        (Level::Raid5, 4, 64, 192, 3 << 10, 6 << 10),
+        (Level::Raid6, 12, 128, 1280, 5 << 10, 5 << 10),
+        (Level::Raid0, 2, 512, 1024, 1 << 10, 4 << 10),
+        (Level::Raid10, 8, 64, 256, 1 << 10, 4 << 10),
+        (Level::Raid6, 13, 512, 5632, 11 << 10, 11 << 10),
+    ] {
+        let found = striped(level, members, chunk, None);
+        let numbers = [found.stripe(), found.data_alignment(), found.extent(), found.read_ahead()];
+        assert_eq!(numbers, [stripe, start, extent, 2 * stripe].map(Bytes::kib), "{level:?} of {members}");
+    }
+}
+
+#[test]
 fn raid_10_has_the_data_disks_that_the_kernel_announces() {
     // optimal_io_size / minimum_io_size of arrays with a chunk of 64 KiB (Linux 6.1).
     for (members, layout, data_disks) in [
@@ -169,6 +185,20 @@ fn every_array_obeys_the_laws() {
                             "{case}"
                         );
                     }
+                    // What is put on it, begins with a stripe wherever it may begin.
+                    let (start, extent, stripe) =
+                        (found.data_alignment().0, found.extent().0, found.stripe().0);
+                    assert_eq!((start % stripe, start % MIB, extent % stripe), (0, 0, 0), "{case}");
+                    assert_eq!(extent % (128 << 10), 0, "{case}");
+                    // An extent is LVM's own where that will do, and never more than one alignment above it.
+                    assert!(extent >= 4 << 20 && extent < (4 << 20) + start, "{case}");
+                    assert_eq!((4 << 20) % stripe == 0, extent == 4 << 20, "{case}");
+                    // No smaller start would do.
+                    assert!(
+                        (1..start / MIB).all(|mib| mib * MIB % stripe != 0) || start > 64 * MIB,
+                        "{case}"
+                    );
+                    assert_eq!(found.read_ahead().0, 2 * stripe, "{case}");
                     // What parity costs is what is missing.
                     let parity = match level {
                         Level::Raid5 => 1,

@@ -76,6 +76,7 @@ pub(crate) static JFS: FileSystem = FileSystem {
     modules: &["jfs"],
     driver: |_, _| None,
     driver_hint: |config| config.has("CONFIG_JFS_FS").then(|| "jfs".to_string()),
+    advise: None,
 };
 
 const MIB: u64 = 1 << 20;

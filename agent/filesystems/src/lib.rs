@@ -4,6 +4,7 @@
 //! Adding a file system is one new file that makes a [`FileSystem`], and one row in [`TABLE`].
 //! Adding an option is one row in the file system's own table.
 
+mod advise;
 mod argv;
 mod barriers;
 mod btrfs;
@@ -31,6 +32,7 @@ mod verdict;
 mod verify;
 mod xfs;
 
+pub use advise::{Advise, Asked, Hints};
 pub use argv::Argv;
 pub use barriers::{BarrierOff, Barriers, Off};
 pub use extra::MkfsFlag;

@@ -115,6 +115,7 @@ pub(crate) static NILFS2: FileSystem = FileSystem {
     modules: &["nilfs2"],
     driver: |sys_fs: &Path, device| sys_fs.join("nilfs2").join(device).exists().then(|| "nilfs2".to_string()),
     driver_hint: |config| config.has("CONFIG_NILFS2_FS").then(|| "nilfs2".to_string()),
+    advise: None,
 };
 
 /// Bytes of a label.

@@ -93,6 +93,7 @@ pub(crate) static NTFS: FileSystem = FileSystem {
     modules: &["ntfs3", "fuse"],
     driver,
     driver_hint,
+    advise: None,
 };
 
 /// What mountinfo and /proc/filesystems call a FUSE file system on a block device.

@@ -120,6 +120,7 @@ pub(crate) static REISERFS: FileSystem = FileSystem {
     modules: &["reiserfs"],
     driver: |_, _| None,
     driver_hint: |config| config.has("CONFIG_REISERFS_FS").then(|| "reiserfs".to_string()),
+    advise: None,
 };
 
 /// Left out: other devices and files (-j, -o, -B), force (-f), another UUID (-u).

@@ -21,4 +21,5 @@ pub(crate) static TMPFS: FileSystem = FileSystem {
     modules: &[],
     driver: |_, _| None,
     driver_hint: |_| Some("tmpfs".to_string()),
+    advise: None,
 };

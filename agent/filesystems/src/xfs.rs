@@ -7,6 +7,7 @@ use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
 
+use crate::advise::{Asked, Hints};
 use crate::argv::Argv;
 use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
@@ -242,6 +243,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
     modules: &["xfs"],
     driver: |sys_fs, device| sys_fs.join("xfs").join(device).exists().then(|| "xfs".to_string()),
     driver_hint: |config| config.has("CONFIG_XFS_FS").then(|| "xfs".to_string()),
+    advise: Some(advise),
 };
 
 /// What mount -o allocsize= takes: powers of two from a page to 1 GiB.
@@ -292,10 +294,7 @@ fn geometry_arguments(
     geometry: Option<&Geometry>,
 ) -> Result<(), Reason> {
     if geometry.is_some() && size < LEAST_STRIPED && options.get("agcount").is_none() {
-        return Err(Reason::new(format!(
-            "XFS with a geometry needs a device of {LEAST_STRIPED}, this one has {size}"
-        ))
-        .advise("make the members larger; mkfs.xfs leaves a geometry that it detects out below 1 GiB"));
+        return Err(too_small(size));
     }
     match geometry {
         None => argv.member("-d", "noalign"),
@@ -307,11 +306,55 @@ fn geometry_arguments(
     Ok(())
 }
 
+fn too_small(size: Bytes) -> Reason {
+    Reason::new(format!("XFS with a geometry needs a device of {LEAST_STRIPED}, this one has {size}"))
+        .advise("make the members larger; mkfs.xfs leaves a geometry that it detects out below 1 GiB")
+}
+
 fn geometry_facts(geometry: Option<&Geometry>, block_size: u64) -> Result<Facts, Reason> {
     let Some(geometry) = geometry else { return Ok(vec![("sunit", 0), ("swidth", 0)]) };
     // The superblock counts in blocks: what is no multiple of one cannot be kept.
     geometry.stride(block_size)?;
     Ok(vec![("sunit", geometry.sunit()), ("swidth", geometry.swidth())])
+}
+
+/// The largest stripe unit that its log can have (`XLOG_MAX_RECORD_BSIZE` in `fs/xfs/libxfs/xfs_log_format.h`).
+const MOST_LOG_UNIT: Bytes = Bytes::kib(256);
+
+fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
+    let block = match asked.block_size {
+        4096 => String::new(),
+        other => format!("-b size={other}"),
+    };
+    let Some(geometry) = asked.geometry else {
+        let make =
+            asked.make("xfs", "mkfs.xfs", &block, "nothing is striped, so there is nothing to tell it");
+        let mount = asked.mount("xfs", "nothing else helps here");
+        return Ok(Hints { steps: vec![make, mount], notes: Vec::new() });
+    };
+    geometry_facts(Some(geometry), asked.block_size)?;
+    if let Some(size) = asked.size.filter(|size| *size < LEAST_STRIPED) {
+        return Err(too_small(size));
+    }
+    let words = format!("{block} -d su={}k,sw={}", geometry.chunk.0 >> 10, geometry.data_disks);
+    let mut why = "inodes, large files and the log begin on stripes".to_string();
+    if geometry.chunk > MOST_LOG_UNIT {
+        why += "; mkfs.xfs warns that the log takes a unit of 32 KiB: it has room for 256 KiB at most";
+    }
+    let make = asked.make("xfs", "mkfs.xfs", words.trim(), why);
+    let mount = asked
+        .mount("xfs", "the stripe is in the superblock (sunit= and swidth= are for arrays that grew since)");
+    let mut notes = vec![
+        "xfs: mkfs.xfs leaves out what it detects on devices below 1 GiB, so su and sw are stated"
+            .to_string(),
+    ];
+    if asked.block_size > 4096 {
+        notes.push(format!(
+            "xfs: blocks of {} are mounted only by kernels whose pages are as large, and since Linux 6.12",
+            Bytes(asked.block_size)
+        ));
+    }
+    Ok(Hints { steps: vec![make, mount], notes })
 }
 
 /// `mount -o remount,swidth=` returns 0 and changes nothing (Linux 6.1), so it must not be tried.
@@ -506,8 +549,8 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
     Ok(Superblock { uuid: block.uuid(32), facts })
 }
 
-/// What mkfs.xfs makes at least, on whatever device it takes, since xfsprogs 5.19 ("mkfs: increase the
-/// minimum log size to 64MB when possible"); less could not absorb bursts of metadata.
+/// The least log that mkfs.xfs makes, on whatever device it takes, since xfsprogs 5.19: a smaller one, as
+/// older versions made on devices below 128 GiB, does not absorb bursts of metadata.
 const USUAL_LOG: Bytes = Bytes::mib(64);
 /// The least device that it takes since then.
 const USUAL_SIZE: u64 = 300 << 20;
