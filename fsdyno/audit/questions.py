@@ -59,8 +59,8 @@ def is_virtual(leaf: Layer) -> bool:
 
 
 def is_read_only(stack: Stack) -> bool:
-    """Whether it is mounted so that nothing is written."""
-    return stack.mount is not None and "ro" in stack.mount.options
+    """Whether nothing is written to it. Where only this mount of several is read-only, both words are shown."""
+    return stack.mount is not None and "ro" in stack.mount.options and "rw" not in stack.mount.options
 
 
 def place(stack: Stack) -> str:

@@ -29,13 +29,14 @@ def judge(stack: Stack) -> Iterator[Finding]:
                 f"{layer.node} says {THROUGH}, but below it {below}",
                 f"{VOLATILE} at {layer.node}, so that flushes pass",
                 "the kernel drops every flush here: what was synced is lost when power fails",
-                f"echo '{VOLATILE}' > /sys/block/{layer.name.replace('/', '!')}/queue/write_cache",
+                f"echo '{VOLATILE}' > /sys/block/{layer.name}/queue/write_cache",
             )
 
 
 def _caches(stack: Stack, layer: Layer) -> str:
     if layer.kind == "loop":
-        return "is a file in the host's page cache"
+        # One that may only be read has none; what is mounted read-only is not judged.
+        return "is a file that has to be synced" if stack.mount else ""
     lower = list(all_below(stack, layer))
     nodes = [leaf.node for leaf in lower if leaf in stack.leaves and _volatile(leaf)]
     return f"{few(nodes)} cache writes" if nodes else ""

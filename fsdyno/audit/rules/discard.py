@@ -53,7 +53,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
 
 
 def _stopped(stack: Stack, able: list[Layer]) -> Iterator[Finding]:
-    """The lowest layer above such a disk that passes none on."""
+    """The lowest layer above such a disk that passes none on. Where that is the safe default it is a note."""
     names = {leaf.name for leaf in able}
     stops = (
         layer
@@ -65,6 +65,7 @@ def _stopped(stack: Stack, able: list[Layer]) -> Iterator[Finding]:
     layer = next(stops, None)
     if layer is None:
         return
+    severity = Severity.NOTE
     if layer.kind == "crypt":
         command = f"cryptsetup refresh --allow-discards {layer.node.removeprefix('/dev/mapper/')}"
         why = "the disk keeps and copies what was deleted; allowed, it shows which blocks are unused"
@@ -72,10 +73,11 @@ def _stopped(stack: Stack, able: list[Layer]) -> Iterator[Finding]:
         command = "# if every member reads zeros after a discard: raid456.devices_handle_discard_safely=Y"
         why = "the disks keep and copy what was deleted; members that do not read zeros would break parity"
     else:
+        severity = Severity.ADVICE
         command = f"lsblk --discard {layer.node}"
         why = "the disks keep and copy what was deleted: writes become slower as they fill"
     yield Finding(
-        Severity.ADVICE,
+        severity,
         layer.name,
         f"discards stop at {layer.node}, above {few([leaf.node for leaf in able])}",
         "discards down to disks that use them, where that is safe",

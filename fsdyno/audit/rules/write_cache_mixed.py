@@ -10,42 +10,57 @@ from fsdyno.audit.stack import Layer, Stack
 
 WHY = {
     "write_cache": "flushes wait for the members with a cache, every write for those without",
-    "rotational": "a stripe is done when its slowest member is",
     "logical_block_size": "the array takes the largest, and each smaller write becomes a read and a write",
     "physical_block_size": "what suits one member makes the other read before it writes",
+    "rotational": "a stripe is done when its slowest member is",
     "scheduler": "requests of one stripe wait by different rules",
     "nr_requests": "a stripe is done when its slowest member is",
 }
-MENDED = ("write_cache", "scheduler", "nr_requests")
+# Each follows from the one before: disks of two kinds want two schedulers, and each brings its own depth.
+FOLLOWING = ("rotational", "scheduler", "nr_requests")
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
-    """Members of md against each other, by the attributes of the disks that they are or are part of."""
+    """Members of md against each other, by the attributes of the disks that they are or are part of.
+
+    A mirror's members that are only written (`write_mostly`) are meant to be of another kind.
+    """
     for array in stack.of_kind("md"):
-        lower = [stack.disk_of(layer) for name in members(array) if (layer := stack.layer(name))]
+        written = _only_written(array)
+        below = [layer for name in members(array) if name not in written and (layer := stack.layer(name))]
+        disks = [stack.disk_of(layer) for layer in below]
+        alike = len({disk.facts.get("driver") for disk in disks}) == 1
         for attribute, why in WHY.items():
-            yield from _differ(array, lower, attribute, why)
+            if attribute in FOLLOWING and not alike and attribute != FOLLOWING[0]:
+                continue
+            if finding := _differ(array, disks, attribute, why):
+                alike = alike and attribute not in FOLLOWING
+                yield finding
 
 
-def _differ(array: Layer, lower: list[Layer], attribute: str, why: str) -> Iterator[Finding]:
+def _only_written(array: Layer) -> set[str]:
+    slots = array.facts.get("slots")
+    found = [slot for slot in (slots if isinstance(slots, list) else ()) if isinstance(slot, dict)]
+    return {str(slot.get("device")) for slot in found if "write_mostly" in str(slot.get("state")).split(",")}
+
+
+def _differ(array: Layer, disks: list[Layer], attribute: str, why: str) -> Finding | None:
     by_value: dict[str, list[Layer]] = {}
-    for disk in lower:
+    for disk in disks:
         if attribute in disk.queue:
             by_value.setdefault(str(disk.queue[attribute]), []).append(disk)
     if len(by_value) < 2:
-        return
+        return None
     groups = sorted(by_value.items(), key=lambda group: -len(group[1]))
-    most, odd = groups[0], groups[-1]
-    if attribute in MENDED:
-        command = f"echo '{most[0]}' > /sys/block/{odd[1][0].name}/queue/{attribute}"
+    usual, odd = groups[0][0], groups[-1][1][0]
+    if attribute in ("scheduler", "nr_requests"):
+        command = f"echo '{usual}' > /sys/block/{odd.name}/queue/{attribute}"
+    elif attribute == "write_cache":
+        command = f"# set the caches of the disks themselves alike (hdparm -W, sdparm), {odd.node} first"
     else:
-        command = f"# replace {odd[1][0].node} by a disk like the others"
-    if attribute == "write_cache":
-        command = (
-            f"# set the caches of the disks themselves alike (hdparm -W, sdparm), {odd[1][0].node} first"
-        )
-    found = "; ".join(f"{value} at {few([disk.name for disk in disks])}" for value, disks in groups)
-    yield Finding(
+        command = f"# replace {odd.node} by a disk like the others"
+    found = "; ".join(f"{value} at {few([disk.name for disk in some])}" for value, some in groups)
+    return Finding(
         Severity.ADVICE,
         array.name,
         f"members of {array.node} differ in {attribute}: {found}",
@@ -58,7 +73,7 @@ def _differ(array: Layer, lower: list[Layer], attribute: str, why: str) -> Itera
 RULE = Rule(
     name="write-cache-mixed",
     title="members of an array that are set differently",
-    source="Linux Documentation/ABI/stable/sysfs-block; blk_stack_limits of the kernel",
+    source="Linux Documentation/ABI/stable/sysfs-block; blk_stack_limits of the kernel; md(4), write-mostly",
     needs=("queue",),
     judge=judge,
     caught=(),
