@@ -1,0 +1,28 @@
+# Builds each stack of $GUEST_STACKS (names), and prints after a line `@@ NAME` what the agent says of it;
+# after `@@ end CODE MILLISECONDS` comes the next one. A stack that cannot be built prints `@@ broken NAME`
+# and its log. $GUEST_BUILD: this folder. $GUEST_AGENT: the agent.
+
+mount -t tmpfs tmpfs /mnt
+. "$GUEST_BUILD/lib.sh"
+
+for name in $GUEST_STACKS; do
+    TARGET=/mnt/$name
+    # A function of its own, so that a failing command ends the stack and not the others. What it sets is kept.
+    (
+        set -eo pipefail
+        . "$GUEST_BUILD/$name.sh"
+        echo "$TARGET" >/run/target
+    ) >/run/log 2>&1
+    if [ $? != 0 ]; then
+        echo "@@ broken $name"
+        cat /run/log
+        echo "@@ end 1 0"
+    else
+        echo "@@ $name"
+        begin=${EPOCHREALTIME/./}
+        "$GUEST_AGENT" survey --stack "$(cat /run/target)"
+        code=$?
+        echo "@@ end $code $(((${EPOCHREALTIME/./} - begin) / 1000))"
+    fi
+    take_down >/run/log 2>&1 || cat /run/log >&2
+done
