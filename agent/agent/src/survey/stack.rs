@@ -1,11 +1,207 @@
-//! A live stack as it stands, for `survey --stack`: reads, and changes nothing.
+//! A live stack as it stands, for `survey --stack`: reads, and changes nothing. What lies below is walked by
+//! the crate that knows devices; here the file system on it is added, in whatever order of rights: what only
+//! root may read is listed as unseen for anybody else, and the rest is still said.
 
-use std::path::Path;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fsdyno_filesystems::{FileSystem, Geometry, Standing, Superblock};
+use fsdyno_probe::space::{free_pieces, space};
+use fsdyno_probe::{host, timers};
 use fsdyno_spec::outcome::Reason;
-use fsdyno_spec::record::StackRecord;
+use fsdyno_spec::record::{FoundFileSystem, Mounted, RECORD, Space, StackRecord, Unseen, Upkeep};
+use fsdyno_spec::survey::Host;
+use fsdyno_stack::walk::{Walked, answers, walk};
+use rustix::fs::OFlags;
+
+use super::BECOME_ROOT;
+
+/// What a device may take to answer. One that is dead or suspended never does.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the listing of free pieces may take.
+const LISTING: Duration = Duration::from_millis(150);
 
 /// What lies below a path or a device.
+///
+/// # Errors
+/// What the target is that nothing can be said of.
 pub fn stack(target: &Path) -> Result<StackRecord, Reason> {
-    Err(Reason::new(format!("{} cannot be read yet", target.display())))
+    Ok(compose(target, walk(target)?, host::host()))
 }
+
+/// The record of what was walked.
+fn compose(target: &Path, walked: Walked, host: Host) -> StackRecord {
+    let mut unseen = walked.unseen.clone();
+    let filesystem = filesystem(&walked, host.root, &mut unseen);
+    let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    StackRecord {
+        fsdyno_record: RECORD,
+        taken,
+        target: target.display().to_string(),
+        host,
+        mount: walked.mount,
+        filesystem,
+        layers: walked.layers,
+        striped: walked.striped,
+        timers: timers::timers(Path::new("/")),
+        unseen,
+    }
+}
+
+/// What a medium says of its file system.
+#[derive(Default)]
+struct Read {
+    row: Option<&'static FileSystem>,
+    superblock: Option<Superblock>,
+    upkeep: Upkeep,
+}
+
+/// The file system, if it is mounted or its superblock is known.
+fn filesystem(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Option<FoundFileSystem> {
+    let read = medium(walked, root, unseen);
+    let kind = read.row.map(|row| row.name.to_string()).or_else(|| walked.fstype.clone())?;
+    let mut found = FoundFileSystem {
+        kind,
+        known: read.row.is_some(),
+        on: walked.on.clone(),
+        superblock: read.superblock.map(|superblock| superblock.facts),
+        upkeep: read.upkeep,
+        space: walked.mount.as_ref().and_then(|mount| filled(mount, walked, unseen)),
+        ..FoundFileSystem::default()
+    };
+    let Some(row) = read.row else { return Some(found) };
+    let mount = walked.mount.as_ref();
+    found.barriers = mount.and_then(|mount| row.ordered(&mount.options));
+    if let Some(first) = walked.layers.first() {
+        let geometry = walked
+            .striped
+            .first()
+            .map(|striped| Geometry { chunk: striped.chunk, data_disks: striped.data_disks });
+        let driver = mount.and_then(|_| row.driver(&first.name));
+        let standing = Standing {
+            device: &first.node,
+            point: mount.map(|mount| mount.point.as_str()),
+            shown: mount.map_or(&[], |mount| &mount.options),
+            driver: driver.as_deref(),
+            superblock: found.superblock.as_ref(),
+            geometry: geometry.as_ref(),
+        };
+        found.geometry = row.found_geometry(&standing);
+        found.commands = row.commands(&standing);
+    }
+    Some(found)
+}
+
+/// Reads the first device, as root only; without that a mount still tells its type.
+fn medium(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Read {
+    let by_mount = || Read { row: by_name(walked.fstype.as_deref()), ..Read::default() };
+    let Some(first) = walked.layers.first() else { return by_mount() };
+    if walked.mount.is_none() && first.facts.contains_key("pv_start") {
+        return Read::default();
+    }
+    let read = match root {
+        false => Err(Reason::new(format!("only root may read {}", first.node)).advise(BECOME_ROOT)),
+        true => answers(&walked.layers, &first.name).and_then(|()| {
+            let (node, fstype) = (PathBuf::from(&first.node), walked.fstype.clone());
+            within(PATIENCE, move || read(&node, fstype.as_deref())).unwrap_or_else(|| {
+                Err(Reason::new(format!("{} did not answer within {PATIENCE:?}", first.node))
+                    .advise("look into the kernel log for a device that hangs or is suspended"))
+            })
+        }),
+    };
+    read.unwrap_or_else(|reason| {
+        unseen.push(Unseen { what: "superblock".into(), layer: Some(first.name.clone()), reason });
+        by_mount()
+    })
+}
+
+fn by_name(fstype: Option<&str>) -> Option<&'static FileSystem> {
+    fsdyno_filesystems::of_mount(fstype?, None).map(|(row, _)| row)
+}
+
+/// Reads superblock and upkeep. Nothing found on a device that is not mounted is no error.
+fn read(node: &Path, fstype: Option<&str>) -> Result<Read, Reason> {
+    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut file = OpenOptions::new()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(node)
+        .map_err(|error| Reason::new(format!("{} cannot be opened: {error}", node.display())))?;
+    let (row, superblock) = match fstype {
+        None => match fsdyno_filesystems::probe(&mut file) {
+            Some((row, superblock)) => (row, superblock),
+            None => return Ok(Read::default()),
+        },
+        Some(fstype) => match fsdyno_filesystems::of_mount(fstype, Some(&mut file)) {
+            // Of a type that is not in the table nothing could be read.
+            None => return Ok(Read::default()),
+            Some((row, Some(superblock))) => (row, superblock),
+            // The row itself knows what is wrong with it.
+            Some((row, None)) => (row, row.superblock(&mut file)?),
+        },
+    };
+    Ok(Read { row: Some(row), superblock: Some(superblock), upkeep: row.upkeep(&mut file)? })
+}
+
+/// How full it is; its pieces only where there is a device for them to be on.
+fn filled(mount: &Mounted, walked: &Walked, unseen: &mut Vec<Unseen>) -> Option<Space> {
+    let point = PathBuf::from(&mount.point);
+    let counted = within(PATIENCE, {
+        let point = point.clone();
+        move || space(&point)
+    });
+    let mut told = |what: &str, reason: Reason| {
+        unseen.push(Unseen { what: what.into(), layer: None, reason });
+    };
+    let counted = counted.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
+    let mut space = match counted {
+        Ok(space) => space,
+        Err(error) => {
+            let message = format!("the space of {} cannot be read: {error}", mount.point);
+            told("space", Reason::new(message).advise("look whether the file system or its device hangs"));
+            return None;
+        }
+    };
+    if let Some(first) = walked.layers.first() {
+        let listed = answers(&walked.layers, &first.name).and_then(|()| {
+            within(PATIENCE, move || free_pieces(&point, LISTING))
+                .unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+                .map_err(|error| unlisted(mount, &error))
+        });
+        match listed {
+            Ok(pieces) => space.pieces = Some(pieces),
+            Err(reason) => told("pieces", reason),
+        }
+    }
+    Some(space)
+}
+
+fn unlisted(mount: &Mounted, error: &io::Error) -> Reason {
+    match error.kind() {
+        io::ErrorKind::Unsupported => {
+            Reason::new(format!("{} has no list of its free space to be read", mount.fstype))
+        }
+        io::ErrorKind::PermissionDenied => {
+            Reason::new(format!("only root may list the free space of {}", mount.point)).advise(BECOME_ROOT)
+        }
+        _ => Reason::new(format!("the free space of {} cannot be listed: {error}", mount.point))
+            .advise("look into the kernel log for a file system or device that hangs or fails"),
+    }
+}
+
+/// What `work` answers within this time. If it hangs, it goes with the agent: the kernel lets a process
+/// that reads a device or a mount be killed.
+fn within<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (answer, answered) = mpsc::channel();
+    std::thread::spawn(move || answer.send(work()));
+    answered.recv_timeout(time).ok()
+}
+
+#[cfg(test)]
+#[path = "stack_tests.rs"]
+mod tests;

@@ -1,0 +1,177 @@
+//! What is added to a walk: from a medium where it may be read, from the mount alone where not.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use fsdyno_spec::record::{Facts, FoundGeometry, LayerKind, StackLayer, Striped};
+use fsdyno_spec::units::Bytes;
+use serde_json::json;
+
+use super::*;
+
+fn host(root: bool) -> Host {
+    Host { root, ..host::host() }
+}
+
+/// A device that is a file: reading it needs no root and no loop device.
+fn layer(node: &Path) -> StackLayer {
+    StackLayer {
+        name: "loop77".into(),
+        node: node.display().to_string(),
+        kind: LayerKind::Loop,
+        size: Bytes::mib(64),
+        queue: Facts::new(),
+        facts: Facts::new(),
+        below: Vec::new(),
+        somewhere_on: Vec::new(),
+    }
+}
+
+fn mount(fstype: &str, options: &[&str]) -> Mounted {
+    Mounted {
+        point: "/proc".into(),
+        source: "none".into(),
+        fstype: fstype.into(),
+        options: options.iter().map(ToString::to_string).collect(),
+        bdi: "0:0".into(),
+        read_ahead: None,
+    }
+}
+
+fn walked(node: &Path, mount: Option<Mounted>) -> Walked {
+    let fstype = mount.as_ref().map(|mount| mount.fstype.clone());
+    let striped = Striped {
+        on: "md0".into(),
+        chunk: Bytes::kib(64),
+        data_disks: 3,
+        stripe: Bytes::kib(192),
+        pieces: Vec::new(),
+        steps: Vec::new(),
+    };
+    Walked {
+        mount,
+        fstype,
+        on: vec!["loop77".into()],
+        layers: vec![layer(node)],
+        striped: vec![striped],
+        unseen: Vec::new(),
+    }
+}
+
+/// An image with an ext4 of 1 KiB blocks that was told another array's stripe; none, and a visible line,
+/// without mke2fs.
+fn image() -> Option<(tempfile::TempDir, PathBuf)> {
+    let Some(program) = fsdyno_stack::find_program("mke2fs") else {
+        eprintln!("SKIPPED: mke2fs is not installed");
+        return None;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = folder.path().join("device of mine");
+    let made = Command::new(program)
+        .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-E", "stride=32,stripe_width=320"])
+        .arg(&image)
+        .arg("64m")
+        .status();
+    assert!(made.expect("mke2fs").success());
+    Some((folder, image))
+}
+
+fn unseen(record: &StackRecord) -> Vec<&str> {
+    record.unseen.iter().map(|unseen| unseen.what.as_str()).collect()
+}
+
+fn numbers(stride: u64, width: u64) -> BTreeMap<String, u64> {
+    BTreeMap::from([("stride".to_string(), stride), ("stripe_width".to_string(), width)])
+}
+
+#[test]
+fn a_device_that_is_not_mounted_tells_its_file_system_by_its_superblock() {
+    let Some((_folder, image)) = image() else { return };
+    let record = compose(&image, walked(&image, None), host(true));
+    let found = record.filesystem.as_ref().expect("an ext4");
+    assert_eq!((found.kind.as_str(), found.known, record.fsdyno_record), ("ext4", true, RECORD));
+    assert_eq!(found.superblock.as_ref().expect("read")["block_size"], json!(4096));
+    assert_eq!((found.upkeep.mounts, &found.barriers, &found.space), (Some(0), &None, &None));
+    let geometry = FoundGeometry { found: numbers(32, 320), expected: Some(numbers(16, 48)) };
+    assert_eq!(found.geometry, Some(geometry));
+    let told = format!("tune2fs -E stride=16,stripe_width=48 '{}'", image.display());
+    assert_eq!(found.commands["tell_geometry"], told);
+    assert_eq!(unseen(&record), [""; 0]);
+    let again: StackRecord =
+        serde_json::from_str(&serde_json::to_string(&record).expect("JSON")).expect("a record");
+    assert_eq!(again, record);
+}
+
+#[test]
+fn a_device_without_a_file_system_that_is_known_has_none() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let image = folder.path().join("zeros");
+    std::fs::write(&image, vec![0; 1 << 20]).expect("an image");
+    let record = compose(&image, walked(&image, None), host(true));
+    assert_eq!((&record.filesystem, unseen(&record)), (&None, vec![]));
+}
+
+#[test]
+fn a_physical_volume_is_not_taken_for_what_once_was_on_it() {
+    let Some((_folder, image)) = image() else { return };
+    let mut walked = walked(&image, None);
+    walked.layers[0].facts.insert("pv_start".into(), json!(1 << 20));
+    assert_eq!(compose(&image, walked, host(true)).filesystem, None);
+}
+
+#[test]
+fn a_user_gets_what_the_mount_shows_and_is_told_the_rest() {
+    let Some((_folder, image)) = image() else { return };
+    let shown = mount("ext4", &["rw", "nobarrier", "stripe=320"]);
+    let record = compose(&image, walked(&image, Some(shown)), host(false));
+    let found = record.filesystem.as_ref().expect("an ext4");
+    assert_eq!((found.kind.as_str(), found.known, &found.superblock), ("ext4", true, &None));
+    assert_eq!(found.upkeep, Upkeep::default());
+    let barriers = found.barriers.as_ref().expect("shown");
+    assert_eq!((barriers.on, barriers.off_by.as_deref()), (false, Some("nobarrier")));
+    assert_eq!(found.commands["barriers_on"], "mount -o remount,barrier=1 /proc");
+    assert_eq!(found.geometry.as_ref().expect("shown").found["stripe_width"], 320);
+    assert!(!found.commands.contains_key("tell_geometry"), "what it was made with is not known");
+    assert!(found.space.is_some());
+    assert!(unseen(&record).contains(&"superblock"), "{:?}", record.unseen);
+    let reason = &record.unseen.iter().find(|unseen| unseen.what == "superblock").expect("told").reason;
+    assert_eq!(reason.advice.as_deref(), Some(BECOME_ROOT));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_the_mount_still_speaks() {
+    let missing = Path::new("/does not exist");
+    let record = compose(missing, walked(missing, Some(mount("xfs", &["rw"]))), host(true));
+    assert_eq!(record.filesystem.as_ref().map(|found| found.known), Some(true));
+    // /proc stands for the mount, and has no list of free space.
+    assert_eq!(unseen(&record), ["superblock", "pieces"]);
+}
+
+#[test]
+fn a_disk_that_is_known_to_hang_is_not_read() {
+    let Some((_folder, image)) = image() else { return };
+    let mut walked = walked(&image, None);
+    walked.layers[0].facts.insert("suspended".into(), json!(true));
+    let record = compose(&image, walked, host(true));
+    assert_eq!((&record.filesystem, unseen(&record)), (&None, vec!["superblock"]));
+    assert!(record.unseen[0].reason.message.contains("suspended"));
+}
+
+#[test]
+fn a_type_that_is_not_in_the_table_is_named_and_not_judged() {
+    let walked = Walked {
+        mount: Some(mount("overlay", &["rw"])),
+        fstype: Some("overlay".into()),
+        ..Walked::default()
+    };
+    let record = compose(Path::new("/proc"), walked, host(true));
+    let found = record.filesystem.expect("a mount");
+    assert_eq!((found.kind.as_str(), found.known, found.barriers), ("overlay", false, None));
+    assert!(found.space.is_some() && found.commands.is_empty() && record.unseen.is_empty());
+}
+
+#[test]
+fn work_that_hangs_is_not_waited_for() {
+    assert_eq!(within(Duration::from_millis(1), || std::thread::sleep(Duration::from_secs(3600))), None);
+    assert_eq!(within(PATIENCE, || 7), Some(7));
+}
