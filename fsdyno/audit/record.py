@@ -29,17 +29,18 @@ LARGEST = 64 << 20
 DEEPEST = 64
 """Layers on top of each other. The kernel's own limits are lower."""
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:!+-]{0,127}\\Z")
-# Commands name nodes as they are, so a node must be one word to a shell. udev writes others as \\xNN.
-_NODE = re.compile(r"/dev/[A-Za-z0-9._:@%+=,!/\\\\-]{1,255}\\Z")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:!+-]{0,127}\Z")
+# Commands name nodes as they are, so a node must be one word to a shell. udev writes others as \xNN.
+_NODE = re.compile(r"/dev/[A-Za-z0-9._:@%+=,!/\\-]{1,255}\Z")
 
-_NUMBERS = frozenset(
-    "alignment_offset chunk degraded discard_granularity discard_max_bytes extent logical_block_size "
-    "max_sectors_kb members minimum_io_size nr_requests optimal_io_size physical_block_size pv_start "
-    "read_ahead_kb".split()
+_NUMBERS = (
+    *("alignment_offset", "chunk", "degraded", "discard_granularity", "discard_max_bytes", "extent"),
+    *("logical_block_size", "max_sectors_kb", "members", "minimum_io_size", "nr_requests"),
+    *("optimal_io_size", "physical_block_size", "pv_start", "read_ahead_kb"),
 )
-_TEXTS = frozenset(
-    "array_state group layout level model pv_group scheduler sync_action table volume write_cache".split()
+_TEXTS = (
+    *("array_state", "group", "layout", "level", "model", "pv_group"),
+    *("scheduler", "sync_action", "table", "volume", "write_cache"),
 )
 
 
@@ -122,7 +123,7 @@ def _layer(layer: Mapping[str, Any]) -> str | None:
 def _fact(name: str, value: Any) -> str | None:
     if value is None:
         return None
-    if name in _NUMBERS and (not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**63):
+    if name in _NUMBERS and (not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**64):
         return "is no number"
     if name in _TEXTS and not isinstance(value, str):
         return "is no text"
@@ -167,7 +168,7 @@ def _refused(path: Path, message: str, advice: str | None) -> UserError:
 
 def save(record: Mapping[str, Any], path: Path) -> None:
     """Writes a record whole or not at all. Replaces another record, and nothing else."""
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\\n"
+    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     if path.exists() and not _replaceable(path):
         raise UserError(
             "is there, and no record of a stack",

@@ -39,16 +39,6 @@ class Layer:
         """Where its first byte lies on the layer below, if it lies on one only."""
         return self.below[0].offset if len({piece.on for piece in self.below}) == 1 else None
 
-    def number(self, name: str) -> int | None:
-        """The fact or queue attribute of this name, where it is a whole number."""
-        value = self.facts.get(name, self.queue.get(name))
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-    def text(self, name: str) -> str | None:
-        """The fact or queue attribute of this name, where it is text."""
-        value = self.facts.get(name, self.queue.get(name))
-        return value if isinstance(value, str) else None
-
 
 @dataclass(frozen=True)
 class StripedPiece:
@@ -61,15 +51,24 @@ class StripedPiece:
 
 
 @dataclass(frozen=True)
+class Step:
+    """Bytes into a stripe that a layer adds by its own start; `pv`: by where LVM's data begins on it."""
+
+    layer: str
+    off: int
+    pv: bool
+
+
+@dataclass(frozen=True)
 class Striped:
-    """How the uppermost layer lies on the striped layer `on`; `steps`: what each layer adds, by name."""
+    """How the uppermost layer lies on the striped layer `on`; `steps`: what each one between adds."""
 
     on: str
     chunk: int
     data_disks: int
     stripe: int
     pieces: tuple[StripedPiece, ...]
-    steps: Mapping[str, int]
+    steps: tuple[Step, ...]
 
     @property
     def off(self) -> int:
@@ -231,7 +230,7 @@ def _striped(striped: Mapping[str, Any]) -> Striped:
             StripedPiece(piece["start"], piece["size"], piece["offset"], piece["off"])
             for piece in striped["pieces"]
         ),
-        steps={step["layer"]: step["off"] for step in striped["steps"]},
+        steps=tuple(Step(step["layer"], step["off"], bool(step.get("pv"))) for step in striped["steps"]),
     )
 
 

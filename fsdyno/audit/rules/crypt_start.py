@@ -1,0 +1,42 @@
+"""Encrypted devices whose data begins off the stripe: LUKS puts it at 16 MiB, whatever lies below."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fsdyno.audit.evidence.ready import OFF_STRIPE
+from fsdyno.audit.offstripe import advised, costly, why
+from fsdyno.audit.rule import Finding, Rule, Severity
+from fsdyno.audit.stack import Stack
+from fsdyno.units import show_bytes
+
+
+def judge(stack: Stack) -> Iterator[Finding]:
+    """Each encrypted layer on the way down, where what lies on it is off in all."""
+    stripes = costly(stack)
+    if stripes is None:
+        return
+    off = {step.layer: step.off for step in stripes.steps if not step.pv}
+    for layer in stack.of_kind("crypt"):
+        if off.get(layer.name) and layer.offset is not None:
+            yield Finding(
+                Severity.ADVICE,
+                layer.name,
+                f"the data of {layer.node} begins {show_bytes(layer.offset)} into {layer.below[0].on}, "
+                f"{show_bytes(off[layer.name])} behind the start of a stripe",
+                f"a multiple of {show_bytes(stripes.stripe)}, the stripe of {stripes.on}",
+                why(stack, stripes),
+                "# back up, then cryptsetup luksFormat --offset with a multiple of what this says: "
+                f"{advised(stack, stripes, layer)}",
+            )
+
+
+RULE = Rule(
+    name="crypt-start",
+    title="start of encrypted data",
+    source="cryptsetup-luksFormat(8), --offset; Linux Documentation/admin-guide/device-mapper/dm-crypt.rst",
+    needs=("segments", "layer"),
+    judge=judge,
+    caught=(),
+    evidence=OFF_STRIPE,
+)

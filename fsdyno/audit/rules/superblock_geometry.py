@@ -1,0 +1,48 @@
+"""File systems that work with another stripe than the one below: that of an array before, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from fsdyno.audit.evidence.ready import GEOMETRY
+from fsdyno.audit.questions import place
+from fsdyno.audit.rule import Finding, Rule, Severity
+from fsdyno.audit.stack import Stack
+
+
+def judge(stack: Stack) -> Iterator[Finding]:
+    """What the superblock and the mount say, number by number, as the file system's own tools name them."""
+    system, stripes = stack.filesystem, stack.stripes
+    if system is None or system.geometry is None or system.expected_geometry is None or stripes is None:
+        return
+    expected = system.expected_geometry
+    if all(system.geometry.get(name) == value for name, value in expected.items()):
+        return
+    known = {name: system.geometry.get(name, 0) for name in expected}
+    below = stack.layer(stripes.on)
+    advised = (
+        f"# make it anew as this says: fsdyno align --device {below.node}" if below else "# make it anew"
+    )
+    yield Finding(
+        Severity.ADVICE,
+        place(stack),
+        _shown(known) + ("" if any(known.values()) else " (none)"),
+        f"{_shown(expected)}, as {stripes.on} has it",
+        "what it places and writes by stripes lies across those of the array",
+        system.commands.get("tell_geometry", advised),
+    )
+
+
+def _shown(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in numbers.items())
+
+
+RULE = Rule(
+    name="superblock-geometry",
+    title="stripe that the file system works with",
+    source="ext4(5), stripe=; mke2fs(8), -E stride, stripe_width; xfs(5), sunit, swidth; mkfs.xfs(8), -d su",
+    needs=("superblock", "layer"),
+    judge=judge,
+    caught=("foreign-stride", "no-stride", "noalign-xfs"),
+    evidence=GEOMETRY,
+)
