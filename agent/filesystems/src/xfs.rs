@@ -369,7 +369,8 @@ fn tell(geometry: &Geometry, _: u64) -> Result<Parameters, Reason> {
 }
 
 /// A mount takes another stripe if the superblock has one, of whatever size (`xfs_validate_new_dalign` in
-/// `fs/xfs/xfs_mount.c`); without one the mount fails.
+/// `fs/xfs/xfs_mount.c`); without one the mount fails. The superblock keeps it only where mkfs would have put
+/// the root inode at the same place, so later mounts may need the options again.
 fn mend(wrong: &Mismatch<'_>) -> String {
     let made = wrong.made.iter().any(|(name, number)| *name == "sunit" && *number > 0);
     let Mismatch { device, point, geometry, .. } = *wrong;
@@ -384,8 +385,11 @@ fn mend(wrong: &Mismatch<'_>) -> String {
     let options = format!("sunit={},swidth={}", geometry.sunit(), geometry.swidth());
     match point {
         Some("/") => format!("# it is the root: boot with rootflags={options} on the kernel's command line"),
-        Some(point) => format!("umount {0} && mount -o {options} {1} {0}", quote(point), quote(device)),
-        None => format!("mount -o {options} {} /mnt", quote(device)),
+        Some(point) => {
+            let (point, device) = (quote(point), quote(device));
+            format!("umount {point} && mount -o {options} {device} {point} # and in /etc/fstab")
+        }
+        None => format!("mount -o {options} {} /mnt # and in /etc/fstab", quote(device)),
     }
 }
 

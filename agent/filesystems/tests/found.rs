@@ -165,7 +165,7 @@ fn another_arrays_stripe_is_mended_by_what_the_type_can() {
     let made = json!({"block_size": 4096, "sunit": 256, "swidth": 512});
     assert_eq!(
         mended("xfs", made.clone(), Some("/srv")).as_deref(),
-        Some("umount /srv && mount -o sunit=128,swidth=384 /dev/md0 /srv")
+        Some("umount /srv && mount -o sunit=128,swidth=384 /dev/md0 /srv # and in /etc/fstab")
     );
     let root = mended("xfs", made, Some("/")).expect("a line");
     assert!(root.starts_with("# ") && root.contains("rootflags=sunit=128,swidth=384"), "{root}");

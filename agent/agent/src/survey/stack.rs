@@ -127,11 +127,13 @@ fn by_name(fstype: Option<&str>) -> Option<&'static FileSystem> {
 /// Reads superblock and upkeep. Nothing found on a device that is not mounted is no error.
 fn read(node: &Path, fstype: Option<&str>) -> Result<Read, Reason> {
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let mut file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(node)
-        .map_err(|error| Reason::new(format!("{} cannot be opened: {error}", node.display())))?;
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(node).map_err(
+            |error| {
+                Reason::new(format!("{} cannot be opened: {error}", node.display()))
+                    .advise("look whether a container forbids the device, or the disk is gone")
+            },
+        )?;
     let (row, superblock) = match fstype {
         None => match fsdyno_filesystems::probe(&mut file) {
             Some((row, superblock)) => (row, superblock),
