@@ -59,7 +59,7 @@ def is_virtual(leaf: Layer) -> bool:
 
 
 def is_read_only(stack: Stack) -> bool:
-    """Whether nothing is written to it. Where only this mount of several is read-only, both words are shown."""
+    """Whether nothing is written to it. Where only this mount is read-only, and others not, both are shown."""
     return stack.mount is not None and "ro" in stack.mount.options and "rw" not in stack.mount.options
 
 

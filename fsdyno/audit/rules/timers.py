@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fsdyno.audit.questions import number
+from fsdyno.audit.questions import few, number
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
 
 
 @dataclass(frozen=True)
 class Work:
-    """What timers whose names have one of these words do, and whether it concerns a stack."""
+    """What timers do that have one of these words in their names, or in the file that enables them, and
+    whether one of a name concerns a stack."""
 
     words: tuple[str, ...]
     does: str
@@ -27,15 +28,15 @@ def _trims(stack: Stack, name: str) -> bool:
     return stack.mount is not None and bool(stack.top and number(stack.top.queue, "discard_max_bytes"))
 
 
-def _named(stack: Stack, name: str) -> bool:
-    """`xfs_scrub_all`, `btrfs-scrub@data`: named after the driver that serves the mount."""
-    return stack.mount is not None and bool(stack.mount.fstype) and stack.mount.fstype in name
-
-
 def _volumes(stack: Stack, name: str) -> bool:
-    """e2scrub checks snapshots, so only what is on a volume, of the types that its check knows."""
+    """e2scrub checks snapshots of volumes, with e2fsck."""
     check = stack.filesystem.commands.get("check", "") if stack.filesystem else ""
     return "e2fsck" in check and any(stack.of_kind("lvm"))
+
+
+def _named(stack: Stack, name: str) -> bool:
+    """Other scrubs are named after the driver that serves the mount."""
+    return stack.mount is not None and bool(stack.mount.fstype) and stack.mount.fstype in name
 
 
 def _disks(stack: Stack, name: str) -> bool:
@@ -43,35 +44,39 @@ def _disks(stack: Stack, name: str) -> bool:
 
 
 WORKS = (
-    Work(("raid-check", "mdcheck", "checkarray", "mdadm"), "reads whole arrays", _arrays),
-    Work(("fstrim",), "discards all free space", _trims),
-    Work(("e2scrub",), "checks whole file systems", _volumes),
-    Work(("scrub",), "reads whole file systems", _named),
-    Work(("smartd", "smartmontools"), "lets disks test themselves", _disks),
+    # Debian's check of arrays; its namesake in cron.daily looks for missing members only.
+    Work(("raid-check", "mdcheck", "checkarray", "cron.d/mdadm"), "read whole arrays", _arrays),
+    Work(("fstrim",), "discard all free space", _trims),
+    Work(("e2scrub",), "check whole volumes", _volumes),
+    Work(("scrub",), "read whole file systems", _named),
+    Work(("smartd", "smartmontools"), "let disks test themselves", _disks),
 )
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
-    """A note, since it is right to have them: they must not run while something is measured."""
+    """A note for each kind of work, since it is right to have it: not while something is measured."""
+    by_work: dict[Work, list[tuple[str, str]]] = {}
     for name, enabled_by in stack.timers:
-        work = next((work for work in WORKS if any(word in name for word in work.words)), None)
-        if work is None or not work.concerns(stack, name):
-            continue
-        unit = name.endswith((".timer", ".service"))
+        work = next((work for work in WORKS if any(w in name or w in enabled_by for w in work.words)), None)
+        if work is not None and work.concerns(stack, name):
+            by_work.setdefault(work, []).append((name, enabled_by))
+    for work, timers in by_work.items():
+        units = [name for name, _ in timers if name.endswith((".timer", ".service"))]
+        jobs = [enabled_by for name, enabled_by in timers if name not in units]
         yield Finding(
             Severity.NOTE,
-            name,
-            f"{name} is enabled and {work.does} when its time has come",
+            timers[0][0],
+            f"{few([*units, *jobs])} may {work.does} at any time",
             "nothing of that while something is measured",
-            "what is measured meanwhile shares the disks with it",
-            f"systemctl stop {name}" if unit else f"# until all is measured, comment it out in {enabled_by}",
+            "whatever is measured meanwhile shares the disks with it",
+            f"systemctl stop {' '.join(units)}" if units else f"# comment it out meanwhile: {few(jobs)}",
         )
 
 
 RULE = Rule(
     name="timers",
     title="timers that would disturb measurements",
-    source="md(4), scrubbing; fstrim(8); e2scrub_all(8); systemd.timer(5)",
+    source="md(4), scrubbing; fstrim(8); e2scrub_all(8); smartd(8); systemd.timer(5)",
     needs=("timers",),
     judge=judge,
     caught=(),
