@@ -59,7 +59,7 @@ def is_virtual(leaf: Layer) -> bool:
 
 
 def is_read_only(stack: Stack) -> bool:
-    """Whether nothing is written to it. Where only this mount is read-only, and others not, both are shown."""
+    """Whether nothing is written to it. Where only this mount is, and others are not, both words show."""
     return stack.mount is not None and "ro" in stack.mount.options and "rw" not in stack.mount.options
 
 
