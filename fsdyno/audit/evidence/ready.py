@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fsdyno.audit.evidence.model import Evidence, Seen, Shown
@@ -61,6 +62,10 @@ OFF_STRIPE = Evidence(
 )
 """A volume that does not begin with a stripe."""
 
+PARTITION_OFF_STRIPE = replace(OFF_STRIPE, applies=lambda stack: bool(stack.stripes and stack.stripes.off))
+"""A partition that does not begin with a stripe. Plans make no partitions; to what lies on one it is the same
+whether a partition or a volume moved it."""
+
 GEOMETRY = Evidence(
     plan="plans/alignment.toml",
     wrong="not told of the stripe",
@@ -114,4 +119,4 @@ JOURNAL = Evidence(
 )
 """A journal or log much smaller than mkfs makes it today."""
 
-ALL = (OFF_STRIPE, GEOMETRY, BARRIERS_OFF, READ_AHEAD, JOURNAL)
+ALL = (OFF_STRIPE, PARTITION_OFF_STRIPE, GEOMETRY, BARRIERS_OFF, READ_AHEAD, JOURNAL)

@@ -6,11 +6,11 @@ Numbers are compared as in reports: paired by round, within one place, times onl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fsdyno.audit.evidence.model import Evidence, Seen, Shown
 from fsdyno.report.judge import Judge
@@ -25,9 +25,12 @@ from fsdyno.store.reading import STOPPED
 
 if TYPE_CHECKING:
     from fsdyno.audit.stack import Stack
+    from fsdyno.plan import Cell as Planned
     from fsdyno.store import Store
 
 MEASURED = "measured"
+
+HasSpec = TypeVar("HasSpec", "Cell", "Planned")
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,14 @@ def best(evidence: Evidence, stack: Stack, store: Store) -> Effect | None:
     return max(found, key=nearness, default=None)
 
 
+def alike(evidence: Evidence, cells: Iterable[HasSpec]) -> dict[str, list[HasSpec]]:
+    """Cells that are equal but for what the contrast lets differ, and for the time that they were given."""
+    found: dict[str, list[HasSpec]] = {}
+    for cell in cells:
+        found.setdefault(canonical(_without(cell.spec, ("timeout", *evidence.differ))), []).append(cell)
+    return found
+
+
 def level_of(level: Any) -> int | None:
     """The number of an array's level, which sysfs writes as `raid5`."""
     digits = str(level).removeprefix("raid")
@@ -83,11 +94,8 @@ def level_of(level: Any) -> int | None:
 
 
 def _effects(evidence: Evidence, info: CampaignInfo, store: Store) -> Iterator[Effect]:
-    alike: dict[str, list[Cell]] = {}
-    for cell in info.cells:
-        if cell.excluded is None:
-            alike.setdefault(canonical(_without(cell.spec, ("timeout", *evidence.differ))), []).append(cell)
-    groups = [cells for cells in alike.values() if len(cells) > 1]
+    ran = [cell for cell in info.cells if cell.excluded is None]
+    groups = [cells for cells in alike(evidence, ran).values() if len(cells) > 1]
     # Most campaigns end here, before anything of their trials is read.
     if info.source != MEASURED or not groups or not store.complete_rounds(info.id):
         return
@@ -124,7 +132,7 @@ def _effect(
     """The effect in the first metric that both cells have, and that may be compared."""
     for shown in evidence.shown:
         metric = info.metrics.get(shown.metric)
-        phases = _phases(wrong.spec, shown)
+        phases = phases_of(wrong.spec, shown)
         if metric is None or not phases:
             continue
         for q in store.samples(info.id, metrics=[shown.metric], phases=set(phases)):
@@ -164,7 +172,7 @@ def _size(x: Any, y: Any, unit: str) -> Ratio | Difference | None:
     return found
 
 
-def _phases(spec: dict[str, Any], shown: Shown) -> list[str]:
+def phases_of(spec: dict[str, Any], shown: Shown) -> list[str]:
     """Names of the phases of a spec that do the load."""
     found = []
     for phase in spec.get("phases") or []:

@@ -27,7 +27,7 @@ def text(effect: Effect, kind: str | None) -> tuple[str, ...]:
     wrong, right = _values(effect)
     what = f"measured: {wrong} {effect.shown.words} {_side(effect, effect.cell)}, "
     what += f"{right} {_side(effect, effect.other)}"
-    size = f"{_name(effect)} {_size(effect)}, {_rounds(effect)}"
+    size = f"{_size(effect)}, {_rounds(effect)}"
     rig = {
         "campaign": f"campaign {_cut(effect.info.id[:8])}",
         "stack": _stack(effect.cell),
@@ -37,8 +37,14 @@ def text(effect: Effect, kind: str | None) -> tuple[str, ...]:
         "doubted": f"{effect.doubted} doubted" if effect.doubted else "",
     }
     lines: list[str] = []
-    for leave_out in (None, "kernel", "type" if effect.type == kind else None, "stack"):
-        rig.pop(leave_out or "", None)
+    shorter = {
+        "kernel": "",
+        "type": "" if effect.type == kind else rig["type"],
+        "stack": rig["stack"].partition(" of ")[0],
+        "campaign": rig["campaign"].removeprefix("campaign "),
+    }
+    for key, words in [("place", rig["place"]), *shorter.items(), ("stack", "")]:
+        rig[key] = words
         told = ", ".join(words for words in rig.values() if words)
         whole = visible(f"{what} ({size}; {told})").replace("\n", " ").replace("\t", " ")
         lines = [line.replace(_FIXED, " ") for line in wrap(whole, WIDTH, break_on_hyphens=False)]
@@ -97,11 +103,12 @@ def _name(effect: Effect) -> str:
 
 
 def _size(effect: Effect) -> str:
+    """`4.00× [3.80, 4.21]`, or a difference with its sign."""
     size = effect.size
     if isinstance(size, Ratio):
         value, spread = times(size), ratio_interval(size)
     else:
-        value = three_digits(size.value)
+        value = f"{'+' if size.value > 0 else ''}{three_digits(size.value)}"
         known = size.low is not None and size.high is not None
         spread = f"[{three_digits(size.low or 0)}, {three_digits(size.high or 0)}]" if known else "–"
     return f"{value} {spread}".removesuffix(" –").replace(" ", _FIXED)
