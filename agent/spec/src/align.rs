@@ -65,7 +65,8 @@ pub struct Numbers {
     pub sunit: u64,
     /// The stripe in sectors of 512 bytes (mkfs.xfs -d swidth=, mount -o swidth=).
     pub swidth: u64,
-    /// What the start of a partition and of LVM's data is a multiple of, bytes.
+    /// What the start of a partition is a multiple of: whole stripes and whole MiB. LVM's data needs whole
+    /// stripes only.
     pub data_alignment: Bytes,
     /// An extent that is a multiple of the stripe (vgcreate -s).
     pub extent: Bytes,
