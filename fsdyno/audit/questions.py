@@ -32,6 +32,13 @@ def members(layer: Layer) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*(piece.on for piece in layer.below), *layer.somewhere_on]))
 
 
+def slots(array: Layer) -> list[tuple[str, set[str]]]:
+    """Devices of an array of md with their states (`in_sync`, `faulty`, …), spares and failed ones too."""
+    listed = array.facts.get("slots")
+    told = [slot for slot in (listed if isinstance(listed, list) else ()) if isinstance(slot, dict)]
+    return [(text(slot, "device"), set(text(slot, "state").split(","))) for slot in told]
+
+
 def all_below(stack: Stack, layer: Layer) -> Iterator[Layer]:
     """Every layer that it lies on, at whatever depth, each once."""
     waiting, met = list(members(layer)), set[str]()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 
-from fsdyno.audit.questions import is_read_only, number, text
+from fsdyno.audit.questions import is_read_only, number, slots, text
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
 from fsdyno.units import show_bytes
@@ -96,18 +97,15 @@ def _at_work(layer: Layer) -> Iterator[Finding]:
 
 
 def _faulty(layer: Layer) -> Iterator[Finding]:
-    slots = layer.facts.get("slots")
-    for slot in slots if isinstance(slots, list) else ():
-        states = str(slot.get("state") or "").split(",")
+    for device, states in slots(layer):
         if "faulty" in states:
-            device = slot.get("device")
             yield _finding(
                 Severity.ADVICE,
                 layer,
                 f"{device} failed and still belongs to {layer.node}",
                 "members that work",
                 "its errors were real: a disk that failed once may fail again",
-                f"mdadm {layer.node} --remove /dev/{device}",
+                f"mdadm {layer.node} --remove {quote(f'/dev/{device}')}",
             )
 
 

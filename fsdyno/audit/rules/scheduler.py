@@ -24,7 +24,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
                 leaf, chosen, "mq-deadline", "requests are not put in order, so the heads move more"
             )
         elif not rotates and chosen in WAITING:
-            why = "it takes processor time per request and waits for readers, where nothing has to move"
+            why = "it takes time per request and idles for readers, where nothing has to move"
             yield _finding(leaf, chosen, "none", why)
 
 

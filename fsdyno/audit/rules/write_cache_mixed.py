@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsdyno.audit.questions import few, members
+from fsdyno.audit.questions import few, members, slots, text
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
 
@@ -26,22 +26,16 @@ def judge(stack: Stack) -> Iterator[Finding]:
     A mirror's members that are only written (`write_mostly`) are meant to be of another kind.
     """
     for array in stack.of_kind("md"):
-        written = _only_written(array)
+        written = {device for device, states in slots(array) if "write_mostly" in states}
         below = [layer for name in members(array) if name not in written and (layer := stack.layer(name))]
         disks = [stack.disk_of(layer) for layer in below]
-        alike = len({disk.facts.get("driver") for disk in disks}) == 1
+        alike = len({text(disk.facts, "driver") for disk in disks}) == 1
         for attribute, why in WHY.items():
             if attribute in FOLLOWING and not alike and attribute != FOLLOWING[0]:
                 continue
             if finding := _differ(array, disks, attribute, why):
                 alike = alike and attribute not in FOLLOWING
                 yield finding
-
-
-def _only_written(array: Layer) -> set[str]:
-    slots = array.facts.get("slots")
-    found = [slot for slot in (slots if isinstance(slots, list) else ()) if isinstance(slot, dict)]
-    return {str(slot.get("device")) for slot in found if "write_mostly" in str(slot.get("state")).split(",")}
 
 
 def _differ(array: Layer, disks: list[Layer], attribute: str, why: str) -> Finding | None:
