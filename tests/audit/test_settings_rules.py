@@ -427,6 +427,8 @@ TRIM = ("fstrim.timer", "/etc/systemd/system/timers.target.wants/fstrim.timer")
 def test_online_discards_are_advised_against_and_weekly_ones_for() -> None:
     finding = one(discard.RULE, [SSD], options=[*OPTIONS, "discard"])
     assert finding.command == "systemctl enable --now fstrim.timer && mount -o remount,nodiscard '/mnt/a b'"
+    finding = one(discard.RULE, [SSD], options=[*OPTIONS, "discard"], timers=[TRIM])
+    assert finding.command == "mount -o remount,nodiscard '/mnt/a b'"
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,16 @@ def judge(stack: Stack) -> Iterator[Finding]:
         return
     gathered = any(option.startswith(GATHERED) for option in mount.options)
     online = [option for option in ONLINE if option in mount.options and not gathered]
+    trimmed = any("fstrim" in name for name, _ in stack.timers)
     if online and _discards(top):
+        without = f"mount -o remount,nodiscard {shlex.quote(mount.point)}"
         yield Finding(
             Severity.ADVICE,
             mount.point,
             f"mounted with {online[0]}",
             "fstrim once a week",
             "each deletion also waits for the disk to discard",
-            f"{TRIM} && mount -o remount,nodiscard {shlex.quote(mount.point)}",
+            without if trimmed else f"{TRIM} && {without}",
         )
     able = [leaf for leaf in stack.leaves if _discards(leaf) and not _rotates(leaf) and not is_virtual(leaf)]
     if not able:
@@ -38,7 +40,6 @@ def judge(stack: Stack) -> Iterator[Finding]:
     if not _discards(top):
         yield from _stopped(stack, able)
         return
-    trimmed = any("fstrim" in name for name, _ in stack.timers)
     asked = any(option.split("=")[0] == "discard" for option in mount.options)
     unseen = any(unseen.what == "timers" for unseen in stack.unseen)
     if not trimmed and not asked and not unseen:
