@@ -340,8 +340,8 @@ fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
         "btrfs",
         "mkfs.btrfs",
         "-d single -m dup",
-        "nothing to tell: it has its own stripes of 64 KiB and no option for others; the array stripes its data, and \
-         metadata kept twice mends what the array cannot tell to be wrong",
+        "it has stripes of its own and takes no others; the array stripes its data, and metadata kept twice mends what \
+         the array cannot tell to be wrong",
     );
     let mut steps = vec![make, asked.mount("btrfs", "each would copy a path of its trees")];
     let mut notes = Vec::new();
