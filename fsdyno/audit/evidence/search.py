@@ -166,6 +166,8 @@ def _effect(
 def _size(x: Any, y: Any, unit: str) -> Ratio | Difference | None:
     """Times and rates as a ratio, counts, which may be 0, as a difference. None without a pair, or where a
     number is none."""
+    if not all(map(isfinite, (*x, *y))):
+        return None
     found: Ratio | Difference | None = ratio(x, y) if timed(unit) else difference(x, y)
     if found is None or not all(n is None or isfinite(n) for n in (found.value, found.low, found.high)):
         return None
