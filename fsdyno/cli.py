@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from fsdyno import __version__, cli_guest, interrupt, printing
+from fsdyno import __version__, cli_align, cli_audit, cli_guest, interrupt, printing
 from fsdyno.cli_guest import cache_option, telling
 from fsdyno.errors import Exit, UserError
 from fsdyno.printing import echo
@@ -219,7 +219,9 @@ def clean(state: Path | None, work: Path | None, as_json: bool) -> None:
         )
 
 
+cli.add_command(cli_audit.audit)
 cli.add_command(cli_guest.guest)
+cli.add_command(cli_align.align)
 
 
 @cli.group(name="store")

@@ -150,7 +150,7 @@ def _parsed(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        raise _refused(path, f"cannot be read: {error.strerror or error}", None) from None
+        raise _refused(path, f"cannot be read: {error.strerror or error}", elsewhere) from None
     if len(data) > LARGEST:
         raise _refused(path, f"is larger than {LARGEST >> 20} MiB, which no record is", elsewhere)
     try:
@@ -166,9 +166,13 @@ def _refused(path: Path, message: str, advice: str | None) -> UserError:
     return UserError(message, code=Exit.CANNOT, where=str(path), advice=advice)
 
 
+def text_of(record: Mapping[str, Any]) -> str:
+    """A record as it is written."""
+    return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+
+
 def save(record: Mapping[str, Any], path: Path) -> None:
     """Writes a record whole or not at all. Replaces another record, and nothing else."""
-    text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     if path.exists() and not _replaceable(path):
         raise UserError(
             "is there, and no record of a stack",
@@ -177,7 +181,7 @@ def save(record: Mapping[str, Any], path: Path) -> None:
             advice="name another file, or remove this one",
         )
     try:
-        _replace(path, text)
+        _replace(path, text_of(record))
     except OSError as error:
         raise UserError(
             f"cannot be written: {error.strerror or error}",

@@ -1,0 +1,103 @@
+"""Lines for a terminal: words with a style, wrapped so that what is to be pasted stays whole.
+
+No library of tables or markup: an audit is asked for often and has to answer at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from textwrap import wrap as wrapped
+
+from fsdyno.printing import visible
+
+Span = tuple[str, str]
+"""Text and its style: empty, or one of `STYLES`."""
+
+Line = tuple[Span, ...]
+
+STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+NARROWEST = 20  # columns for text, however narrow the terminal is
+
+
+def rendered(lines: Iterable[Line], *, colour: bool) -> str:
+    """Lines as text, each ended, with nothing in it that a terminal obeys but the styles."""
+    return "".join("".join(_styled(span, colour) for span in line).rstrip() + "\n" for line in lines)
+
+
+def _styled(span: Span, colour: bool) -> str:
+    text, style = clean(span[0]), span[1]
+    return f"\x1b[{STYLES[style]}m{text}\x1b[0m" if colour and style and text else text
+
+
+def clean(text: str) -> str:
+    """Text that is one line, and that a terminal only shows."""
+    return visible(text.replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def plain(line: Line) -> str:
+    """A line without styles."""
+    return "".join(text for text, _ in line)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Text in lines of at most `width` columns; at least one."""
+    return wrapped(clean(text), max(width, NARROWEST), break_on_hyphens=False) or [""]
+
+
+def labelled(label: str, lines: Iterable[str], *, indent: int, style: str = "") -> list[Line]:
+    """Lines beside a label; the texts begin in the same column."""
+    column = indent + 10
+    head = f"{'':{indent}}{label:<10}"
+    return [((head if n == 0 else " " * column, "dim"), (text, style)) for n, text in enumerate(lines)]
+
+
+def pasteable(command: str, width: int) -> list[str]:
+    """A command in lines that a shell reads as the same command: broken between words only, by ` \\`. A
+    comment stays one on every line, and what it says to type, after its last colon, stays in one.
+    """
+    width = max(width, NARROWEST)
+    words = _words(clean(command))
+    at = next((n for n, word in enumerate(words) if word.startswith("#")), len(words))
+    lines: list[str] = []
+    for n, word in enumerate(words[:at]):
+        room = width if n == at - 1 else width - 2
+        if lines and len(lines[-1]) + 1 + len(word) <= room:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    lines = [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+    return lines + _comment(" ".join(words[at:]).lstrip("# "), width) if at < len(words) else lines or [""]
+
+
+def _words(command: str) -> list[str]:
+    """Words as a shell divides them, as they are written."""
+    words: list[str] = []
+    word, quote, escaped, comment = "", "", False, False
+    for character in command:
+        if character == " " and not quote and not escaped:
+            words += [word] if word else []
+            comment, word = comment or word.startswith("#"), ""
+            continue
+        word += character
+        if escaped:
+            escaped = False
+        elif character == "\\" and quote != "'" and not comment:
+            escaped = True
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"" and not comment:
+            quote = character
+    return [*words, word] if word else words
+
+
+def _comment(text: str, width: int) -> list[str]:
+    head, colon, typed = text.rpartition(": ")
+    if colon and len(typed) + 2 <= width:
+        lines = wrap(f"{head}:", width - 2)
+        if len(lines[-1]) + 1 + len(typed) + 2 <= width:
+            lines[-1] += f" {typed}"
+        else:
+            lines.append(typed)
+    else:
+        lines = wrap(text, width - 2)
+    return [f"# {line}" for line in lines]

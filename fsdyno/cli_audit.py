@@ -1,0 +1,154 @@
+"""`fsdyno audit`: what is right and wrong with a stack that runs. Parses, calls and prints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fsdyno import printing
+from fsdyno.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    from fsdyno.audit.evidence import Cost
+    from fsdyno.audit.rule import Rule
+    from fsdyno.audit.run import Audit
+    from fsdyno.rig import Rig
+
+WIDEST = 80
+NARROWEST = 40
+STORE = "fsdyno.sqlite"
+
+
+@click.command(name="audit")
+@click.argument("target", default=".", metavar="[PATH|DEVICE|RECORD.json]")
+@click.option("--json", "as_json", is_flag=True, help="The audit for programs.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="Also write what was read, to be audited elsewhere; - is standard output.",
+)
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path),
+    default=STORE,
+    show_default=True,
+    metavar="FILE",
+    help="Results that may tell what a finding costs.",
+)
+def audit(target: str, as_json: bool, save: Path | None, store: Path) -> None:
+    """Tell what is right and wrong with a stack as it stands. Writes nothing to it.
+
+    The stack is that below PATH (default: the current folder), or DEVICE, or one that was saved.
+    """
+    from fsdyno.audit import audit as judge
+    from fsdyno.audit import read
+
+    piped = save is not None and str(save) == "-"
+    if piped and as_json:
+        raise UserError(
+            "both the record and the audit would be written to standard output",
+            code=Exit.USAGE,
+            where="--save",
+            advice="name a file for the record, or leave out --json",
+        )
+    record, recorded = _record(target)
+    if save:
+        _save(record, save)
+    found = judge(read(record))
+    _print(found, store, as_json=as_json, recorded=recorded, err=piped)
+    if found.worst is not None:
+        code = Exit[found.worst.name]
+        raise SystemExit(int(code))
+
+
+def _record(target: str) -> tuple[dict[str, Any], str | None]:
+    """The record of a stack, and if it was saved, of which host and when."""
+    from fsdyno.audit import record
+    from fsdyno.rig import Rig
+
+    if not target:
+        raise UserError("is empty", code=Exit.USAGE, where="PATH", advice="name a path, a device or a record")
+    path = Path(target)
+    if record.is_record(path):
+        found = record.load(path, _schema(Rig(privileged=False)))
+        return found, f"recorded on {found['host']['name']}, {_when(found['taken'])}"
+    rig = Rig()
+    found = rig.stack_record(target)
+    if flaw := record.flaw_of(found, _schema(rig)):
+        raise UserError(
+            f"what the agent read makes no stack: {flaw}",
+            code=Exit.AGENT,
+            where=target,
+            advice="if the stack changed just then, ask again; else build both halves from one checkout",
+        )
+    return found, None
+
+
+def _schema(rig: Rig) -> dict[str, Any]:
+    schema = rig.schema().get("record")
+    if not isinstance(schema, dict):
+        raise UserError(
+            "the agent knows no records of stacks",
+            code=Exit.AGENT,
+            advice="build both halves from one checkout: make agent",
+        )
+    return schema
+
+
+def _save(record: dict[str, Any], path: Path) -> None:
+    from fsdyno.audit import record as records
+
+    if str(path) == "-":
+        printing.echo(records.text_of(record), end="")
+        return
+    records.save(record, path)
+    printing.echo(f"wrote {path}", err=True)
+
+
+def _print(found: Audit, store: Path, *, as_json: bool, recorded: str | None, err: bool) -> None:
+    from fsdyno.audit.evidence import cost
+
+    @cache
+    def costs(rule: Rule) -> Cost:
+        return cost(rule, found.stack, store)
+
+    if as_json:
+        import json
+
+        from fsdyno.audit.data import data
+
+        printing.echo(json.dumps(data(found, costs), indent=2, ensure_ascii=False))
+        return
+    from fsdyno.audit.lines import rendered
+    from fsdyno.audit.show import show
+
+    terminal = (sys.stderr if err else sys.stdout).isatty()
+    lines = show(found, costs, width=_width(terminal), recorded=recorded)
+    try:
+        click.echo(rendered(lines, colour=terminal and _coloured()), nl=False, err=err)
+    except BrokenPipeError:
+        raise printing.ReaderLeft from None
+
+
+def _width(terminal: bool) -> int:
+    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns)) if terminal else WIDEST
+
+
+def _coloured() -> bool:
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _when(seconds: int) -> str:
+    from datetime import datetime
+
+    try:
+        return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return f"at an impossible time ({seconds} s since 1970)"
