@@ -128,7 +128,7 @@ fn disk(hardware: &Path) -> Facts {
     let of = |attribute: &str| sysfs::text(&hardware.join(attribute)).ok().filter(|text| !text.is_empty());
     let driver = fs::canonicalize(hardware.join("subsystem")).ok();
     let driver = driver.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
-    [("model", of("model")), ("vendor", of("vendor")), ("state", of("state")), ("driver", driver)]
+    [("model", of("model")), ("state", of("state")), ("driver", driver)]
         .into_iter()
         .filter_map(|(name, text)| Some((name.to_string(), json!(text?))))
         .collect()

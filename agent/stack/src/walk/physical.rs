@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
 
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::{LayerKind, StackLayer, Unseen};
@@ -15,69 +15,77 @@ use serde_json::json;
 use crate::walk::label::{self, Physical};
 use crate::walk::{reach, told};
 
-/// How long a device may take to answer: a live one needs milliseconds.
+/// How long devices may take to answer, all together: live ones need milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a device said, or will say.
+type Answer = Receiver<io::Result<Option<Physical>>>;
 
 /// Looks at each layer that a logical volume lies on, and at the first one if `first`: a device that
 /// nothing is mounted from may be one.
 pub fn look(layers: &mut [StackLayer], first: bool, unseen: &mut Vec<Unseen>) {
     let volumes = layers.iter().filter(|layer| layer.kind == LayerKind::Lvm);
     let carrying: BTreeSet<String> = volumes.flat_map(reach::below).collect();
-    for at in 0..layers.len() {
-        let layer = &layers[at];
+    let mut asked = Vec::new();
+    for (at, layer) in layers.iter().enumerate() {
         // Volumes of LVM lie on others of LVM without a label between.
         let sure = carrying.contains(&layer.name) && layer.kind != LayerKind::Lvm;
-        let may_be = sure || (first && at == 0);
-        if !may_be {
-            continue;
+        if sure || (first && at == 0) {
+            let answer = reach::answers(layers, &layer.name).and_then(|()| ask(layer));
+            asked.push((at, sure, answer));
         }
-        let read = reach::answers(layers, &layer.name).and_then(|()| read(layer));
-        let found = match read {
-            Ok(Some(found)) => found,
+    }
+    let deadline = Instant::now() + PATIENCE;
+    for (at, sure, answer) in asked {
+        let layer = &mut layers[at];
+        match answer.and_then(|answer| wait(layer, &answer, deadline)) {
+            Ok(Some(found)) => {
+                if sure && found.group.is_none() {
+                    let reason =
+                        Reason::new(format!("{} does not have the description of its group", layer.node))
+                            .advise("see `vgs -o name,extent_size`: another device of the group has it");
+                    unseen.push(told("pv", Some(&layer.name), reason));
+                }
+                layer.facts.insert("pv_start".into(), json!(found.start));
+                if let Some(group) = found.group {
+                    layer.facts.insert("extent".into(), json!(group.extent));
+                    layer.facts.insert("pv_group".into(), json!(group.name));
+                }
+            }
             Ok(None) if sure => {
-                let reason =
-                    Reason::new(format!("{} has no label of LVM, though a volume lies on it", layer.node))
-                        .advise("see `pvs` and `pvck`");
+                let message = format!("{} has no label of LVM, though a volume lies on it", layer.node);
+                let reason = Reason::new(message).advise("see `pvs` and `pvck`");
                 unseen.push(told("pv", Some(&layer.name), reason));
-                continue;
             }
-            Err(reason) if sure => {
-                unseen.push(told("pv", Some(&layer.name), reason));
-                continue;
-            }
-            _ => continue,
-        };
-        if sure && found.group.is_none() {
-            let reason = Reason::new(format!("{} does not have the description of its group", layer.node))
-                .advise("see `vgs -o name,extent_size`: another device of the group has it");
-            unseen.push(told("pv", Some(&layer.name), reason));
-        }
-        let facts = &mut layers[at].facts;
-        facts.insert("pv_start".into(), json!(found.start));
-        if let Some(group) = found.group {
-            facts.insert("extent".into(), json!(group.extent));
-            facts.insert("pv_group".into(), json!(group.name));
+            Err(reason) if sure => unseen.push(told("pv", Some(&layer.name), reason)),
+            // Nothing says that it is one.
+            Ok(None) | Err(_) => {}
         }
     }
 }
 
-/// The label of a device, read aside: a read that does not come back is left alone.
-fn read(layer: &StackLayer) -> Result<Option<Physical>, Reason> {
-    let failed = |error: &io::Error| {
-        let reason = Reason::new(format!("{} cannot be read: {error}", layer.node));
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => reason.advise("ask as root"),
-            _ => reason.advise("see the kernel log"),
-        }
-    };
-    let flags = libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(&layer.node).map_err(|e| failed(&e))?;
+/// Has the label of a device read aside: a read that does not come back is left alone.
+fn ask(layer: &StackLayer) -> Result<Answer, Reason> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&layer.node);
+    let file = file.map_err(|error| failed(layer, &error))?;
     let (answer, answered) = mpsc::channel();
     std::thread::spawn(move || drop(answer.send(label_of(&file))));
-    match answered.recv_timeout(PATIENCE) {
-        Ok(found) => found.map_err(|error| failed(&error)),
+    Ok(answered)
+}
+
+fn wait(layer: &StackLayer, answer: &Answer, deadline: Instant) -> Result<Option<Physical>, Reason> {
+    match answer.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(found) => found.map_err(|error| failed(layer, &error)),
         Err(_) => Err(Reason::new(format!("{} did not answer within a second", layer.node))
             .advise("see the kernel log for what ails it")),
+    }
+}
+
+fn failed(layer: &StackLayer, error: &io::Error) -> Reason {
+    let reason = Reason::new(format!("{} cannot be read: {error}", layer.node));
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => reason.advise("ask as root"),
+        _ => reason.advise("see the kernel log"),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::sysfs;
 
 /// Attributes of a whole disk's queue that decide on speed, order or safety of writes
 /// (Documentation/ABI/stable/sysfs-block of Linux).
-const ATTRIBUTES: [&str; 18] = [
+const ATTRIBUTES: [&str; 16] = [
     "write_cache",
     "fua",
     "logical_block_size",
@@ -21,8 +21,6 @@ const ATTRIBUTES: [&str; 18] = [
     "discard_max_bytes",
     "max_sectors_kb",
     "max_hw_sectors_kb",
-    "chunk_sectors",
-    "stable_writes",
     "zoned",
     "dax",
     "scheduler",

@@ -47,7 +47,7 @@ pub fn striped(layers: &[StackLayer], unseen: &mut Vec<Unseen>) -> Vec<Striped> 
             continue;
         }
         let spans = spans(layers, &top.name, &layer.name);
-        if let Err(why) = &spans {
+        if let Err(Some(why)) = &spans {
             let reason = Reason::new(format!("how {} lies on {} is not known: {why}", top.node, layer.node))
                 .advise("judge each layer between by its own start");
             unseen.push(told("segments", Some(&layer.name), reason));
@@ -125,8 +125,8 @@ fn within(span: &Span, start: u64, size: u64) -> Option<Span> {
 /// Where the bytes of `top` are on `target`, in the order of `top`.
 ///
 /// # Errors
-/// Which layer between does not tell.
-fn spans(layers: &[StackLayer], top: &str, target: &str) -> Result<Vec<Span>, String> {
+/// Why the way is not known; nothing if a layer between did not tell, which was told where it was read.
+fn spans(layers: &[StackLayer], top: &str, target: &str) -> Result<Vec<Span>, Option<String>> {
     let whole = reach::named(layers, top).map_or(0, |layer| layer.size.0);
     let mut open = vec![(top.to_string(), Span { start: 0, size: whole, offset: 0 })];
     let mut found = Vec::new();
@@ -139,19 +139,19 @@ fn spans(layers: &[StackLayer], top: &str, target: &str) -> Result<Vec<Span>, St
         let Some(layer) = reach::named(layers, &name) else { continue };
         let leads = |name: &str| reach::all_below(layers, name).contains(target);
         if layer.somewhere_on.iter().any(|name| leads(name)) {
-            return Err(format!("{} does not tell where its bytes lie", layer.node));
+            return Err(None);
         }
         for piece in layer.below.iter().filter(|piece| leads(&piece.on)) {
             if piece.chunk.is_some() {
-                return Err(format!("{} is striped itself", layer.node));
+                return Err(Some(format!("{} is striped itself", layer.node)));
             }
             followed += 1;
             if followed > PIECES {
-                return Err(format!("there are more than {PIECES} pieces"));
+                return Err(Some(format!("there are more than {PIECES} pieces")));
             }
             let Some(part) = within(&span, piece.start.0, piece.size.0) else { continue };
             let moved = piece.offset.0.checked_add(part.offset - piece.start.0);
-            let offset = moved.ok_or_else(|| format!("{} ends behind all devices", layer.node))?;
+            let offset = moved.ok_or_else(|| Some(format!("{} ends behind all devices", layer.node)))?;
             open.push((piece.on.clone(), Span { offset, ..part }));
         }
     }
