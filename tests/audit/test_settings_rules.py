@@ -229,7 +229,7 @@ def test_a_degraded_array_says_what_it_still_survives(
 def test_an_array_at_work_is_advice_and_tells_how_far_it_is() -> None:
     finding = one(array_state.RULE, array(sync_action="resync", done=0.25))
     assert finding.severity is Severity.ADVICE
-    assert "resync, 25% done" in finding.found
+    assert "resync, 25 % done" in finding.found
 
 
 def test_a_rebuild_of_a_degraded_array_is_waited_for_and_no_disk_is_added() -> None:

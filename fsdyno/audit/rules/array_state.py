@@ -85,7 +85,7 @@ def _at_work(layer: Layer) -> Iterator[Finding]:
     work = text(layer.facts, "at_work") or (action if action not in AT_REST else "")
     if work:
         done = layer.facts.get("done")
-        share = f", {done:.0%} done" if isinstance(done, float) else ""
+        share = f", {100 * done:.0f} % done" if isinstance(done, float) else ""
         yield _finding(
             Severity.ADVICE,
             layer,

@@ -29,7 +29,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
             Severity.ADVICE,
             mount.point,
             f"{_percent(space.available, space.size)} free for users: {show_bytes(space.available)}",
-            f"{LEAST:.0%} and more",
+            f"{100 * LEAST:.0f} % and more",
             "new files get the holes that are left, in pieces: slower now, and for as long as they live",
             f"du -xh --max-depth=2 {point} | sort -h | tail",
         )
@@ -38,7 +38,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
             Severity.ADVICE,
             mount.point,
             f"{_percent(space.inodes_free, space.inodes)} of the inodes free: {space.inodes_free}",
-            f"{LEAST:.0%} and more",
+            f"{100 * LEAST:.0f} % and more",
             "when they are used up no file can be made, whatever space is free",
             f"du -x --inodes --max-depth=2 {point} | sort -n | tail",
         )
@@ -51,7 +51,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
             Severity.ADVICE,
             mount.point,
             f"free space is fragmented: {_percent(small, pieces.bytes)} in pieces below 1 MiB",
-            f"{1 - LARGE_SHARE:.0%} at most",
+            f"{100 - 100 * LARGE_SHARE:.0f} % at most",
             "large files are written in many places and read back with as many seeks",
             "# free more space: copy large files away, delete them, and copy them back",
         )
