@@ -90,8 +90,9 @@ def rule(evidence: Evidence | None) -> Rule:
     return Rule("a-rule", "", "", (), lambda stack: (), (), evidence)
 
 
-def stack(kind: str = "ext4", md: str | None = None, read_ahead: int = 128 * KIB) -> Stack:
-    """The stack that is audited: its type of file system, the level of its array, its read-ahead."""
+def stack(kind: str = "ext4", md: str = "raid5", off: int = 128 * KIB, read_ahead: int = 128 * KIB) -> Stack:
+    """The stack that is audited: its type of file system, the level of its array, how far it is off the
+    stripe, its read-ahead."""
     array = {
         "name": "md0", "node": "/dev/md0", "kind": "md", "size": 1 << 40, "queue": {}, "facts": {"level": md},
         "below": [],
@@ -100,11 +101,15 @@ def stack(kind: str = "ext4", md: str | None = None, read_ahead: int = 128 * KIB
         "point": "/srv", "source": "/dev/md0", "fstype": kind, "options": [], "bdi": "9:0",
         "read_ahead": read_ahead,
     }  # fmt: skip
+    striped = {
+        "on": "md0", "chunk": 64 * KIB, "data_disks": 3, "stripe": 192 * KIB, "steps": [],
+        "pieces": [{"start": 0, "size": 1 << 40, "offset": off, "off": off}],
+    }  # fmt: skip
     filesystem = {"type": kind, "known": True, "on": [], "upkeep": {}}
     return read(
         {
             "target": "/srv", "taken": 0, "host": {}, "mount": mount, "filesystem": filesystem,
-            "layers": [array] if md else [],
+            "layers": [array], "striped": [striped],
         }
     )  # fmt: skip
 

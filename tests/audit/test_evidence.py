@@ -105,11 +105,19 @@ def test_sizes_of_the_two_cells_are_named(tmp_path: Path) -> None:
 
 
 def test_evidence_of_something_else_is_not_quoted(tmp_path: Path) -> None:
-    """Too much read-ahead is found by the same rule as too little, and costs something else."""
+    """Too much read-ahead is found by the same rule as too little, and costs something else; what is not on
+    the stripe of an array without parity costs no reads."""
     store = tmp_path / "s.sqlite"
     campaign(store, read_ahead([100.0] * 6, [400.0] * 6))
-    found = cost(rule(ready.READ_AHEAD), stack(read_ahead=1 << 30), store)
-    assert (found.text, found.data) == (("not measured here",), {"measured": False, "plan": None})
+    campaign(store, volumes(*[0.5] * 6))
+    for evidence, audited in (
+        (ready.READ_AHEAD, stack(read_ahead=1 << 30)),
+        (ready.OFF_STRIPE, stack(md="raid0")),
+        (ready.OFF_STRIPE, stack(off=0)),
+        (ready.GEOMETRY, stack(md="raid10")),
+    ):
+        found = cost(rule(evidence), audited, store)
+        assert (found.text, found.data) == (("not measured here",), {"measured": False, "plan": None})
     assert cost(rule(None), stack(), store).text == ("not measured here",)
 
 
@@ -142,7 +150,7 @@ def test_the_nearest_campaign_is_quoted(tmp_path: Path) -> None:
     assert value(kind="xfs") == pytest.approx(0.1)
     assert value(kind="ext4", md="raid6") == pytest.approx(0.2)
     assert value(kind="ext4", md="raid5") == pytest.approx(0.4)
-    assert value(kind="ext4") == pytest.approx(0.2)
+    assert value(kind="ext4", md="raid4") == pytest.approx(0.2), "of no known level, that of most rounds"
     assert value(kind="btrfs", md="raid5") == pytest.approx(0.1)
 
 
@@ -170,6 +178,12 @@ def test_a_cell_is_on_a_side_only_if_all_its_trials_say_so(tmp_path: Path) -> No
     not_measured(store, ready.OFF_STRIPE)
     campaign(store, [on, Cell("off", off.spec, aligned=[False, None], reads=[0.5, 0.5])])
     assert asked(store, ready.OFF_STRIPE).data["measured"]
+
+
+def test_arrays_without_parity_show_nothing_of_partial_stripes(tmp_path: Path) -> None:
+    store = tmp_path / "s.sqlite"
+    campaign(store, volumes(*[0.0] * 6, level=0))
+    not_measured(store, ready.OFF_STRIPE)
 
 
 def test_an_array_without_volumes_is_no_right_volume(tmp_path: Path) -> None:
@@ -249,11 +263,11 @@ from pathlib import Path
 from fsdyno.audit.evidence import cost, ready
 from fsdyno.audit.rule import Rule
 from fsdyno.audit.stack import read
-rule = Rule("a-rule", "", "", (), lambda stack: (), (), ready.OFF_STRIPE)
+rule = Rule("a-rule", "", "", (), lambda stack: (), (), ready.BARRIERS_OFF)
 stack = read({"target": "/", "taken": 0, "host": {}, "layers": []})
 for path in (None, Path(sys.argv[1]) / "s.sqlite", Path(sys.argv[1]) / "no" / "s.sqlite"):
     found = cost(rule, stack, path)
-    assert (found.text, found.problem) == (("not measured here; plans/alignment.toml would",), None)
+    assert (found.text, found.problem) == (("not measured here; plans/barriers.toml would",), None)
 print(sorted({"numpy", "scipy", "sqlite3", "rich", "fsdyno.report", "fsdyno.stats"} & sys.modules.keys()))
 """
     done = subprocess.run(

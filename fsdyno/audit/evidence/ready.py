@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fsdyno.audit.evidence.model import Evidence, Seen, Shown
+from fsdyno.audit.offstripe import PARITY
 
 if TYPE_CHECKING:
     from fsdyno.audit.stack import Stack
@@ -19,15 +19,24 @@ _PARTIAL_STRIPES = (
 )
 
 
-def _off_stripe(seen: Seen) -> bool | None:
-    """Of volumes: whether what lies on them is off the stripe."""
-    aligned = seen.told("aligned")
-    return None if seen.setting("stack.lvm") is None or aligned is None else not aligned
+def _keeps_parity(stack: Stack) -> bool:
+    """Partial stripes are read first for parity's sake; elsewhere they cost something that no plan counts."""
+    below = stack.layer(stack.stripes.on) if stack.stripes else None
+    return below is not None and below.facts.get("level") in PARITY
 
 
-def _wrong_geometry(seen: Seen) -> bool | None:
-    aligned = seen.told("aligned")
-    return None if aligned is None else not aligned
+def _is_off_stripe(stack: Stack) -> bool:
+    return bool(stack.stripes and stack.stripes.off) and _keeps_parity(stack)
+
+
+def _not_aligned(seen: Seen) -> bool | None:
+    """Of arrays with parity: whether what lies on them does not fit their stripes."""
+    aligned, level = seen.told("aligned"), seen.setting("stack.array.level")
+    return None if aligned is None or f"raid{level}" not in PARITY else not aligned
+
+
+def _volume_off_stripe(seen: Seen) -> bool | None:
+    return None if seen.setting("stack.lvm") is None else _not_aligned(seen)
 
 
 def _without_barriers(seen: Seen) -> bool | None:
@@ -56,25 +65,24 @@ OFF_STRIPE = Evidence(
     plan="plans/alignment.toml",
     wrong="off the stripe",
     right="on it",
-    is_wrong=_off_stripe,
+    is_wrong=_volume_off_stripe,
     differ=("stack.lvm",),
     shown=_PARTIAL_STRIPES,
+    applies=_is_off_stripe,
 )
-"""A volume that does not begin with a stripe."""
-
-PARTITION_OFF_STRIPE = replace(OFF_STRIPE, applies=lambda stack: bool(stack.stripes and stack.stripes.off))
-"""A partition that does not begin with a stripe. Plans make no partitions; to what lies on one it is the same
-whether a partition or a volume moved it."""
+"""What does not begin with a stripe. It is measured of volumes; a partition or an encrypted device moves what
+lies on it just as far."""
 
 GEOMETRY = Evidence(
     plan="plans/alignment.toml",
     wrong="not told of the stripe",
     right="told",
-    is_wrong=_wrong_geometry,
+    is_wrong=_not_aligned,
     differ=tuple(
         f"filesystem.{key}" for key in ("geometry", "stride", "stripe_width", "sunit", "swidth", "stripe")
     ),
     shown=_PARTIAL_STRIPES,
+    applies=_keeps_parity,
 )
 """A file system that works with another stripe than the one below, or with none."""
 
@@ -119,4 +127,4 @@ JOURNAL = Evidence(
 )
 """A journal or log much smaller than mkfs makes it today."""
 
-ALL = (OFF_STRIPE, PARTITION_OFF_STRIPE, GEOMETRY, BARRIERS_OFF, READ_AHEAD, JOURNAL)
+ALL = (OFF_STRIPE, GEOMETRY, BARRIERS_OFF, READ_AHEAD, JOURNAL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fsdyno.audit.evidence.ready import BARRIERS_OFF
 from fsdyno.audit.questions import THROUGH, VOLATILE, all_below, few, is_read_only, text
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
@@ -54,4 +55,5 @@ RULE = Rule(
     needs=("queue", "layer"),
     judge=judge,
     caught=("write-through-lvm", "write-through-md"),
+    evidence=BARRIERS_OFF,
 )
