@@ -5,7 +5,7 @@ mod common;
 use std::io::{Cursor, Read};
 
 use common::{given, make};
-use fsdyno_filesystems::TABLE;
+use fsdyno_filesystems::{TABLE, probe};
 use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
@@ -47,6 +47,7 @@ fn mutated_superblocks_never_panic() {
                 bytes[at] = [0, 0xFF, random.next() as u8][random.below(3) as usize];
             }
             refused += u32::from(fs.superblock(&mut Cursor::new(&bytes)).is_err());
+            let _ = (fs.upkeep(&mut Cursor::new(&bytes)), probe(&mut Cursor::new(&bytes)));
             for (at, byte) in touched.into_iter().rev() {
                 bytes[at] = byte;
             }
