@@ -26,7 +26,7 @@ SECTIONS = {
 """Heading by kind of step; the agent sends them in the order of doing them."""
 
 # A word of a shell with its quotes: a break inside of them would become part of the word.
-_WORD = re.compile(r"(?:'[^']*'|\\.|[^\s'])+")
+_WORD = re.compile(r"""(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"])+""")
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 

@@ -1,0 +1,60 @@
+"""How an answer is laid out: whatever the agent says, commands stay what they are."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsdyno.align import exact, lines, pasted, title
+
+WORDS = st.lists(st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1), min_size=1)
+
+
+@given(WORDS)
+def test_a_command_in_several_lines_is_the_same_command(words: list[str]) -> None:
+    script = "\n".join(pasted(shlex.join(["printf", "%s\\0", *words])))
+    said = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said.split("\0") == [*words, ""]
+
+
+@given(st.lists(st.text("abcdefgh=,/", min_size=1, max_size=40), min_size=1))
+def test_lines_fit_where_words_do(words: list[str]) -> None:
+    rows = pasted(" ".join(words))
+    assert all(len(row) <= 80 for row in rows)
+    assert all(row.endswith(" \\") for row in rows[:-1]) and not rows[-1].endswith("\\")
+
+
+def test_a_long_command_goes_on_behind_a_backslash() -> None:
+    device = "/dev/disk/by-id/" + "x" * 50
+    rows = pasted(f"mkfs.ext4 -b 4096 -E stride=32,stripe_width=320 {device}")
+    assert rows == ["    mkfs.ext4 -b 4096 -E stride=32,stripe_width=320 \\", f"      {device}"]
+
+
+def test_sizes_are_whole() -> None:
+    sizes = {1280 << 10: "1280 KiB", 5 << 20: "5 MiB", 1 << 30: "1 GiB", 512: "512 bytes", 0: "0 bytes"}
+    assert {size: exact(size) for size in sizes} == sizes
+
+
+def test_a_live_array_is_named() -> None:
+    array = {"device": "/dev/md7", "level": 0, "members": 1}
+    assert title(array) == "/dev/md7: RAID 0, 1 member"
+
+
+def test_what_several_file_systems_share_is_printed_once_with_each_why() -> None:
+    steps = [
+        {"kind": "mount", "filesystem": name, "command": "mount /dev/md0 /mnt", "why": f"why of {name}"}
+        for name in ("alpha", "beta")
+    ]
+    strange = {"kind": "incantation", "command": "true", "why": "a newer agent may say more"}
+    answer = {"array": {"level": 1, "members": 2}, "steps": [*steps, strange]}
+    found = [(line.text.strip(), line.style) for line in lines(answer)]
+    mount = found.index(("Mount", "heading"))
+    assert found[mount + 1 : mount + 4] == [
+        ("alpha: why of alpha", "why"),
+        ("beta: why of beta", "why"),
+        ("mount /dev/md0 /mnt", "command"),
+    ]
+    assert ("incantation", "heading") in found and ("true", "command") in found
