@@ -1,0 +1,177 @@
+"""An audit on the screen: what stands where, that it fits, and that what is pasted is what was meant."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsdyno.audit.lines import Line, pasteable, plain, rendered
+from fsdyno.audit.rules import TABLE
+from fsdyno.audit.show import show, verdict
+from tests.audit.made import CHUNK, MIB, Record, judged, layer, named, no_costs, off, piece, record
+from tests.audit.recorded import STACKS, load
+
+
+def text(made: Record, width: int = 80) -> str:
+    return rendered(show(judged(made), no_costs, width=width), colour=False)
+
+
+def too_wide(lines: list[Line], width: int) -> list[str]:
+    """Lines that are wider, but for those of one word that cannot be broken."""
+    return [shown for line in lines if len(shown := plain(line)) > width and " " in shown.strip()]
+
+
+def test_the_verdict_comes_first_and_names_the_stack() -> None:
+    assert text(off(record(), dm_1=CHUNK)).startswith("1 advice for /srv (ext4 on a volume on RAID 5)\n")
+    made = record()
+    made["filesystem"]["barriers"] = {"on": False, "off_by": "nobarrier"}
+    assert verdict(judged(off(made, dm_1=CHUNK))).startswith("1 danger, 1 advice for /srv")
+    assert text(record()).startswith(f"nothing to mend: {len(TABLE)} rules looked at /srv")
+
+
+def test_the_column_goes_from_the_mount_point_to_the_disks_with_offsets_in_kib() -> None:
+    shown = text(off(record(), dm_1=CHUNK))
+    places = [shown.index(word) for word in ("/srv    ext4", "dm-1 ", "md0 ", "4 × partition", "4 × disk")]
+    assert places == sorted(places)
+    assert "+13440 KiB, 64 KiB off the stripe" in shown, "of the volume in LVM's data"
+    assert shown.count("+1024 KiB") == 2, "partitions in disks, and data on members: each once"
+    assert "chunk 64 KiB × 3 data disks = stripe 192 KiB" in shown
+    assert "sda … sdd" in shown or "sdd … sdc" in shown
+    assert "write back, scheduler mq-deadline, sectors of 512 bytes on 4096" in shown
+
+
+def test_members_that_differ_stand_apart() -> None:
+    made = record()
+    named(made, "sdb")["queue"]["write_cache"] = "write through"
+    shown = text(made)
+    assert "3 × partition" in shown and "├─ +1024 KiB" in shown and "└─ +1024 KiB" in shown
+    assert "write through" in shown
+
+
+def test_many_segments_are_a_few_and_a_count() -> None:
+    made = record()
+    made["layers"][0]["below"] = [piece("md0", MIB * (n + 1), start=MIB * n) for n in range(9)]
+    assert "9 segments: +1024 KiB, +2048 KiB, +3072 KiB, …" in text(made)
+
+
+def test_layers_that_are_met_twice_are_drawn_once() -> None:
+    made = record()
+    made["layers"][0]["below"] = [piece("md0", MIB), piece("sda", MIB, start=MIB)]
+    assert "as above" in text(made)
+
+
+def test_a_finding_says_found_expected_why_do_and_cost() -> None:
+    shown = text(off(record(), dm_1=CHUNK))
+    finding = shown[shown.index("1. advice") :]
+    labels = [line.split()[0] for line in finding.splitlines()[1:] if line[:4] == "   " + line.strip()[:1]]
+    assert labels == ["found", "expected", "why", "do", "cost"]
+    assert "extents" in finding.splitlines()[0]
+
+
+def test_dangers_come_first_and_notes_last() -> None:
+    made = off(record(), dm_1=CHUNK)
+    made["filesystem"]["barriers"] = {"on": False, "off_by": "nobarrier"}
+    made["timers"] = [{"name": "mdcheck_start.timer", "from": "/etc/systemd/x"}]
+    shown = text(made)
+    assert shown.index("1. danger") < shown.index("2. advice") < shown.index("3. note")
+
+
+def test_what_could_not_be_seen_is_told_by_what_would_change_it() -> None:
+    made = record()
+    reason = {"message": "only root may read it", "advice": "run it as root"}
+    made["unseen"] = [{"what": "superblock", "layer": "dm-1", "reason": reason}]
+    made["unseen"] += [{"what": "pv", "layer": f"sd{c}1", "reason": reason} for c in "abcd"]
+    shown = text(made)
+    assert "superblock of dm-1: only root" in shown and "pv of sda1, sdb1, sdc1, sdd1: only root" in shown
+    assert shown.count("run it as root") == 1
+    assert "may have missed something" in shown and "superblock-geometry" in shown.splitlines()[-1]
+
+
+def test_names_cannot_move_the_cursor_or_make_lines() -> None:
+    made = record()
+    made["mount"]["point"] = "/srv\x1b[2J\n1. danger: \u202efake"
+    made["layers"][0]["facts"]["volume"] = "a\rb\x9b1m"
+    named(made, "sda")["facts"]["model"] = "X\x07\ty"
+    shown = text(made)
+    assert not {"\x1b", "\r", "\x07", "\x9b", "\u202e", "\t"} & set(shown)
+    assert "\\x1b" in shown and not any(line.startswith("1. danger: ") for line in shown.splitlines())
+
+
+def test_colour_is_nothing_but_styles_around_the_same_text() -> None:
+    lines = show(judged(off(record(), dm_1=CHUNK)), no_costs)
+    import re
+
+    assert re.sub(r"\x1b\[\d+m", "", rendered(lines, colour=True)).replace(" \n", "\n") == rendered(
+        lines, colour=False
+    )
+    assert "\x1b[33m" in rendered(lines, colour=True)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize("stack", [None, *STACKS], ids=lambda path: path.stem if path else "made")
+def test_no_line_is_wider_than_the_terminal(stack: Path | None, width: int) -> None:
+    made = load(stack) if stack else off(record(), dm_1=CHUNK, md0=4096)
+    lines = show(judged(made), no_costs, width=width)
+    assert too_wide(lines, width) == []
+    if width == 80:
+        assert [shown for line in lines if len(shown := plain(line)) > width] == []
+
+
+def test_long_names_are_wrapped_too() -> None:
+    made = record()
+    made["mount"]["point"] = "/srv/" + "deep/" * 40
+    made["layers"].insert(1, layer("dm-9", "loop", [], backing_file="/x" * 90))
+    made["layers"][0]["below"].append(piece("dm-9", 0, start=MIB))
+    assert too_wide(show(judged(off(made, dm_1=CHUNK)), no_costs, width=60), 60) == []
+
+
+# Commands
+
+
+def test_a_command_is_broken_between_words_only() -> None:
+    command = (
+        "mkfs -d su=64k,sw=10 -l size=32m --label='a long label of words' /dev/mapper/vg-data && mount -a"
+    )
+    lines = pasteable(command, 40)
+    assert len(lines) > 1 and all(line.endswith(" \\") for line in lines[:-1])
+    assert shlex.split("\n".join(lines)) == shlex.split(command)
+    assert any("'a long label of words'" in line for line in lines)
+
+
+def test_a_comment_is_one_on_every_line_and_keeps_what_is_to_be_typed_in_one() -> None:
+    lines = pasteable(
+        "# move the data elsewhere, then make it as this says: fsdyno align --device /dev/md0", 50
+    )
+    assert all(line.startswith("# ") for line in lines)
+    assert any("fsdyno align --device /dev/md0" in line for line in lines)
+    lines = pasteable("cat /proc/mdstat  # it rebuilds already, and isn't to be stopped meanwhile", 30)
+    assert lines[0] == "cat /proc/mdstat" and all(line.startswith("# ") for line in lines[1:])
+
+
+words = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="#"), min_size=1, max_size=30)
+
+
+@given(st.lists(words, min_size=1, max_size=20), st.integers(20, 80))
+def test_however_it_is_broken_a_shell_reads_the_same_command(given: list[str], width: int) -> None:
+    command = shlex.join(given)
+    assert shlex.split("\n".join(pasteable(command, width))) == given
+
+
+def test_a_mount_point_of_any_name_is_one_word_of_every_command() -> None:
+    """The whole command line is not judged by its meaning: only that no part of the name gets loose."""
+    point = "/srv/it's $(reboot); `reboot` & co"
+    made = off(record(), dm_1=CHUNK)
+    made["mount"]["point"] = point
+    made["mount"]["options"] = ["rw", "sync", "dirsync", "nobarrier", "discard", "norecovery"]
+    made["filesystem"] |= {"barriers": {"on": False, "off_by": "nobarrier"}}
+    made["filesystem"]["upkeep"] |= {"errors": 3, "mounts": 400, "most_mounts": 30}
+    made["mount"]["read_ahead"] = 8192
+    commands = [judged.finding.command for judged in judged(made).found]
+    assert len(commands) > 3
+    for command in commands:
+        if not command.startswith("#"):
+            assert "reboot" not in command.replace(shlex.quote(point), ""), command
