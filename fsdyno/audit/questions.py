@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from fsdyno.audit.offstripe import PARITY
 from fsdyno.audit.stack import Layer, Stack
 
 VOLATILE = "write back"  # `queue/write_cache` of a device that has to be told to flush
 THROUGH = "write through"  # of one to which the kernel sends no flushes
+
+REDUNDANT = ("raid1", "raid10", *PARITY)  # levels of md, as sysfs has them
 
 # What sysfs calls the bus of disks that a hypervisor serves, and the models of those it serves as SCSI.
 _BUSES = ("virtio", "xen", "vmbus")

@@ -288,7 +288,7 @@ def test_a_journal_smaller_than_usual_is_found_and_one_as_usual_is_not() -> None
     [
         ({"mounts": 20, "most_mounts": 20, "checked": TAKEN - DAY}, "mounted 20 times"),
         ({"checked": TAKEN - 200 * DAY, "check_interval": 180 * DAY}, "200 days ago"),
-        ({"mounts": 3, "checked": TAKEN - 3 * YEAR}, "3.0 years ago, and no limit is set"),
+        ({"mounts": 3, "checked": TAKEN - 3 * YEAR}, "3 years ago, and no limit is set"),
         ({"checked": TAKEN + 2 * DAY, "check_interval": DAY}, "in the future"),
     ],
 )
@@ -503,6 +503,7 @@ def test_a_check_of_arrays_is_noted_where_there_is_an_array() -> None:
     assert finding.severity is Severity.NOTE
     assert "/etc/cron.d/mdadm" in finding.found and finding.command.startswith("# ")
     assert not found(timers.RULE, [layer("sda")], timers=[CHECK])
+    assert not found(timers.RULE, array("raid0"), timers=[CHECK])
     # Its namesake only looks for missing members, which reads next to nothing.
     assert not found(timers.RULE, array(), timers=[("mdadm", "/etc/cron.daily/mdadm")])
 

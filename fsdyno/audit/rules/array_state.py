@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from shlex import quote
 
-from fsdyno.audit.questions import is_read_only, number, slots, text
+from fsdyno.audit.offstripe import PARITY
+from fsdyno.audit.questions import REDUNDANT, is_read_only, number, slots, text
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
 from fsdyno.units import show_bytes
 
 AT_REST = ("", "idle", "frozen")
-PARITY = ("raid4", "raid5", "raid6")
-REDUNDANT = ("raid1", "raid10", *PARITY)
 # From this size of a member on mdadm makes a bitmap by itself.
 BITMAP_FROM = 100 << 30
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from fsdyno.audit.offstripe import PARITY
 from fsdyno.audit.questions import all_below, few, is_read_only, is_virtual, number, text
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
@@ -70,7 +71,7 @@ def _stopped(stack: Stack, able: list[Layer]) -> Iterator[Finding]:
     if layer.kind == "crypt":
         command = f"cryptsetup refresh --allow-discards {layer.node.removeprefix('/dev/mapper/')}"
         why = "the disk keeps and copies what was deleted; allowed, it shows which blocks are unused"
-    elif text(layer.facts, "level") in ("raid4", "raid5", "raid6"):
+    elif text(layer.facts, "level") in PARITY:
         command = "# if every member reads zeros after a discard: raid456.devices_handle_discard_safely=Y"
         why = "the disks keep and copy what was deleted; members that do not read zeros would break parity"
     else:

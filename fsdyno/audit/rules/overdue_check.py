@@ -54,7 +54,9 @@ def _date(seconds: int) -> str:
 
 
 def _long(seconds: float) -> str:
-    return f"{seconds / YEAR:.1f} years" if seconds >= YEAR else f"{seconds / DAY:.0f} days"
+    if seconds < YEAR:
+        return f"{seconds / DAY:.0f} days"
+    return f"{seconds / YEAR:.1f}".removesuffix(".0") + " years"
 
 
 RULE = Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fsdyno.audit.questions import few, number
+from fsdyno.audit.questions import REDUNDANT, few, number, text
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
 
@@ -21,7 +21,8 @@ class Work:
 
 
 def _arrays(stack: Stack, name: str) -> bool:
-    return any(number(layer.facts, "members") for layer in stack.of_kind("md"))
+    """Where nothing is stored twice there is nothing to check."""
+    return any(text(layer.facts, "level") in REDUNDANT for layer in stack.of_kind("md"))
 
 
 def _trims(stack: Stack, name: str) -> bool:
