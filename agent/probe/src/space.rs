@@ -31,8 +31,8 @@ pub fn space(path: &Path) -> io::Result<Space> {
     })
 }
 
-/// Pieces of free space on the device of the file system that `path` is on, from its start to its end or
-/// to where the time was over.
+/// Pieces of free space on the device of the file system that `path` is on: all, or if the time does not
+/// suffice those that begin each of [`REGIONS`] parts of it, since the start alone is no fair sample.
 ///
 /// # Errors
 /// `Unsupported` if the driver does not list them; else why they could not be listed, mostly
@@ -41,10 +41,13 @@ pub fn free_pieces(path: &Path, time: Duration) -> io::Result<FreePieces> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(path, flags, Mode::empty())?;
     let device = device_number(rustix::fs::fstat(&file)?.st_dev);
-    let end = Instant::now() + time;
+    let part = space(path)?.size.0 / u64::from(REGIONS);
+    let begin = Instant::now();
     let mut listing = Listing { file, device, buffer: Box::new(Map::default()) };
     let mut tally = Tally::default();
     let mut window = FIRST_WINDOW;
+    let mut region = 0;
+    let mut skipped = false;
     let mut at = 0u64;
     loop {
         let asked = Instant::now();
@@ -55,16 +58,26 @@ pub fn free_pieces(path: &Path, time: Duration) -> io::Result<FreePieces> {
             seen = listing.list(to, u64::MAX, 1, &mut tally)?;
         }
         let Some(seen) = seen else {
-            tally.whole = at > 0;
+            // Where there is no record any more the device is over.
+            tally.whole = at > 0 && !skipped;
             break;
         };
         at = seen;
-        if Instant::now() >= end {
+        while region < REGIONS && at >= part.saturating_mul(u64::from(region + 1)) {
+            region += 1;
+        }
+        let spent = begin.elapsed();
+        if spent >= time {
             break;
+        }
+        if region < REGIONS && spent >= time * (region + 1) / REGIONS {
+            region += 1;
+            skipped = true;
+            at = part.saturating_mul(u64::from(region)).max(at);
         }
         // A call reads the free lists of its whole window, however slow the disk.
         window = match asked.elapsed() {
-            quick if quick < time / 30 => window.saturating_mul(4),
+            quick if quick < time / 30 && seen >= to => (window * 2).min(part).max(FIRST_WINDOW),
             slow if slow > time / 8 => (window / 4).max(FIRST_WINDOW),
             _ => window,
         };
@@ -77,6 +90,9 @@ pub fn free_pieces(path: &Path, time: Duration) -> io::Result<FreePieces> {
 
 /// What is asked for at first: two block groups of an ext4.
 const FIRST_WINDOW: u64 = 256 << 20;
+
+/// Parts of the device that each get their share of the time.
+const REGIONS: u32 = 16;
 
 /// A device number as the kernel's `new_encode_dev`: 12 bits of major between 20 of minor.
 fn device_number(dev: u64) -> u32 {

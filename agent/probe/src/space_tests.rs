@@ -154,9 +154,16 @@ fn xfs_lists_what_its_free_space_trees_have() {
 }
 
 #[test]
-fn time_that_is_over_makes_the_listing_a_part() {
-    let Some(torn) = Torn::new("mke2fs -q -F -t ext4 -b 4096", 700) else { return };
-    let part = free_pieces(&torn.point(), Duration::ZERO).expect("the first window");
+fn time_that_is_over_makes_the_listing_a_part_that_is_true() {
+    // Sixteen parts of less than a window each, so that each is begun.
+    let Some(torn) = Torn::new("mke2fs -q -F -t ext4 -b 4096", 3000) else { return };
     let all = free_pieces(&torn.point(), Duration::from_secs(60)).expect("listed");
-    assert!(!part.whole && all.whole && part.bytes < all.bytes, "{part:?}, {all:?}");
+    assert!(all.whole);
+    for micros in [0, 10, 100, 300, 1000, 3000, 10_000, 100_000] {
+        let part = free_pieces(&torn.point(), Duration::from_micros(micros)).expect("the first window");
+        assert!(part.bytes <= all.bytes && part.largest <= all.largest, "{micros}: {part:?}, {all:?}");
+        assert!(part.in_large <= all.in_large, "{micros}: {part:?}, {all:?}");
+        assert_eq!(part.whole, part == all, "{micros}: {part:?}, {all:?}");
+        assert!(micros > 0 || !part.whole, "no time: {part:?}");
+    }
 }
