@@ -71,6 +71,7 @@ fn image() -> Option<(tempfile::TempDir, PathBuf)> {
         .args(["-q", "-F", "-t", "ext4", "-b", "4096", "-E", "stride=32,stripe_width=320"])
         .arg(&image)
         .arg("64m")
+        .stdout(std::process::Stdio::null())
         .status();
     assert!(made.expect("mke2fs").success());
     Some((folder, image))
@@ -174,4 +175,48 @@ fn a_type_that_is_not_in_the_table_is_named_and_not_judged() {
 fn work_that_hangs_is_not_waited_for() {
     assert_eq!(within(Duration::from_millis(1), || std::thread::sleep(Duration::from_secs(3600))), None);
     assert_eq!(within(PATIENCE, || 7), Some(7));
+}
+
+/// Unmounts when dropped, however the test ends.
+struct Unmount(PathBuf);
+
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_live_mount_is_read_down_to_its_loop_device_and_left_as_it_was() {
+    let Some((folder, image)) = image() else { return };
+    let point = folder.path().join("mount point");
+    std::fs::create_dir(&point).expect("a folder");
+    let mounted = Command::new("mount").args(["-o", "loop,nobarrier"]).args([&image, &point]).output();
+    let mounted = mounted.expect("mount");
+    if !mounted.status.success() {
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&mounted.stderr));
+        return;
+    }
+    let _unmount = Unmount(point.clone());
+    let mounts = || std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+    let ours = |text: String| text.lines().filter(|line| line.contains("mount\\040point")).count();
+    let before = ours(mounts());
+    let record = stack(&point.join("lost+found")).expect("a stack");
+    assert_eq!(ours(mounts()), before);
+    assert_eq!(record.mount.as_ref().expect("mounted").point, point.display().to_string());
+    assert_eq!(record.layers[0].kind, LayerKind::Loop);
+    let found = record.filesystem.as_ref().expect("an ext4");
+    assert_eq!((found.kind.as_str(), found.upkeep.mounts), ("ext4", Some(1)));
+    assert_eq!(found.barriers.as_ref().and_then(|barriers| barriers.off_by.as_deref()), Some("nobarrier"));
+    let told = FoundGeometry { found: numbers(32, 320), expected: None };
+    assert_eq!(found.geometry, Some(told), "a loop device has no stripe");
+    let space = found.space.as_ref().expect("mounted");
+    let pieces = space.pieces.as_ref().expect("listed");
+    assert!(pieces.whole && pieces.bytes == space.free, "{space:?}");
+    assert_eq!(unseen(&record), [""; 0], "{:?}", record.unseen);
+    // The line that turns barriers on does.
+    let line = &found.commands["barriers_on"];
+    assert!(Command::new("/bin/sh").args(["-c", line]).status().expect("a shell").success(), "{line}");
+    let again = stack(&point).expect("a stack").filesystem.expect("an ext4");
+    assert!(again.barriers.expect("mounted").on && !again.commands.contains_key("barriers_on"));
 }
