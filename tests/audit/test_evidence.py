@@ -73,10 +73,10 @@ def test_a_volume_off_the_stripe_is_quoted_with_its_interval_and_its_rig(tmp_pat
     # Their variance is 0.04 / 5; Student's t with 5 degrees is 2.570582 at 97.5 %.
     uuid = campaign(store, volumes(0.4, 0.6, 0.5, 0.5, 0.4, 0.6))
     found = asked(store, ready.OFF_STRIPE, md="raid5")
-    assert found.text[0].startswith("measured: 0.500 bytes read per byte written off the stripe, 0 on it")
+    assert found.text[0].startswith("measured: 0.500 B read per B written off the stripe, 0 on it")
     whole = " ".join(found.text)
     assert "(+0.500 [0.406, 0.594], 6 rounds;" in whole
-    assert f"campaign {uuid[:8]}, RAID 5, bench)" in whole
+    assert f"campaign {uuid[:8]}, RAID 5 of 4 × 64 KiB, bench)" in whole
     half = 2.570582 * (0.008**0.5) / 6**0.5
     told = found.data
     assert (told["value"], told["low"], told["high"]) == pytest.approx(

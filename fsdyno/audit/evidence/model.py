@@ -34,8 +34,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class Shown:
-    """A metric (by its name in `describe`) of workloads of one kind that do one of these operations. `words`
-    follow its number; a rate of operations says per second in them."""
+    """A metric (by its name in `describe`) of workloads of one kind that do one of these operations, of which
+    the first shows it best. `words` follow its number; a rate of operations says per second in them."""
 
     metric: str
     load: str

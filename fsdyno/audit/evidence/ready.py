@@ -14,8 +14,8 @@ _DEFAULT_READ_AHEAD = 128 << 10
 _SMALL_JOURNAL = 16 << 20
 
 _PARTIAL_STRIPES = (
-    Shown("member_read_per_written", "stream", ("rewrite", "write"), "bytes read per byte written"),
-    Shown("member_written_per_written", "stream", ("rewrite", "write"), "bytes written per byte"),
+    Shown("member_read_per_written", "stream", ("rewrite", "write"), "B read per B written"),
+    Shown("member_written_per_written", "stream", ("rewrite", "write"), "B written per B"),
 )
 
 
@@ -122,7 +122,7 @@ JOURNAL = Evidence(
     differ=("filesystem.journal_size",),
     shown=(
         Shown("operations_per_second", "tree", ("create", "delete"), "files/s"),
-        Shown("member_written_per_written", "tree", ("create",), "bytes written per byte"),
+        Shown("member_written_per_written", "tree", ("create",), "B written per B"),
     ),
 )
 """A journal or log much smaller than mkfs makes it today."""

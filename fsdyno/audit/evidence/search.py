@@ -135,7 +135,8 @@ def _effect(
         phases = phases_of(wrong.spec, shown)
         if metric is None or not phases:
             continue
-        for q in store.samples(info.id, metrics=[shown.metric], phases=set(phases)):
+        quantities = store.samples(info.id, metrics=[shown.metric], phases=set(phases))
+        for q in sorted(quantities, key=lambda q: phases.index(q.phase)):
             column = Column(
                 q.phase, q.kind, q.load, q.point, "", q.metric, metric.unit, metric.direction, headline=False
             )
@@ -175,13 +176,13 @@ def _size(x: Any, y: Any, unit: str) -> Ratio | Difference | None:
 
 
 def phases_of(spec: dict[str, Any], shown: Shown) -> list[str]:
-    """Names of the phases of a spec that do the load."""
+    """Names of the phases of a spec that do the load, in the order of the operations that show it best."""
     found = []
     for phase in spec.get("phases") or []:
         load = (phase.get("workload") or {}).get(shown.load)
         if load and load.get("op") in shown.ops:
-            found.append(str(phase.get("name") or "workload"))
-    return found
+            found.append((shown.ops.index(load["op"]), str(phase.get("name") or "workload")))
+    return [name for _, name in sorted(found, key=lambda one: one[0])]
 
 
 def _of(q: Quantity, cell: Cell) -> tuple[Any, Any]:

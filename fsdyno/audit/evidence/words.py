@@ -37,13 +37,16 @@ def text(effect: Effect, kind: str | None) -> tuple[str, ...]:
         "doubted": f"{effect.doubted} doubted" if effect.doubted else "",
     }
     lines: list[str] = []
-    shorter = {
-        "kernel": "",
-        "type": "" if effect.type == kind else rig["type"],
-        "stack": rig["stack"].partition(" of ")[0],
-        "campaign": rig["campaign"].removeprefix("campaign "),
-    }
-    for key, words in [("place", rig["place"]), *shorter.items(), ("stack", "")]:
+    shorter = (
+        ("place", rig["place"]),
+        ("kernel", ""),
+        ("type", "" if effect.type == kind else rig["type"]),
+        ("stack", rig["stack"].partition(" on ")[0]),
+        ("stack", rig["stack"].partition(" of ")[0]),
+        ("campaign", rig["campaign"].removeprefix("campaign ")),
+        ("stack", ""),
+    )
+    for key, words in shorter:
         rig[key] = words
         told = ", ".join(words for words in rig.values() if words)
         whole = visible(f"{what} ({size}; {told})").replace("\n", " ").replace("\t", " ")
@@ -111,7 +114,7 @@ def _size(effect: Effect) -> str:
         value = f"{'+' if size.value > 0 else ''}{three_digits(size.value)}"
         known = size.low is not None and size.high is not None
         spread = f"[{three_digits(size.low or 0)}, {three_digits(size.high or 0)}]" if known else "–"
-    return f"{value} {spread}".removesuffix(" –").replace(" ", _FIXED)
+    return f"{value} {spread.replace(' ', _FIXED)}".removesuffix(" –")
 
 
 def _rounds(effect: Effect) -> str:
