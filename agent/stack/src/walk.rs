@@ -15,16 +15,16 @@ mod reach;
 mod stripes;
 mod table;
 mod target;
+mod under;
 
 use std::path::Path;
 
-use fsdyno_filesystems::Geometry;
-use fsdyno_spec::align::KnownArray;
 use fsdyno_spec::array::Level;
 use fsdyno_spec::outcome::Reason;
-use fsdyno_spec::record::{LayerKind, Mounted, StackLayer, Striped, Unseen};
+use fsdyno_spec::record::{Mounted, StackLayer, Striped, Unseen};
 
 pub use reach::answers;
+pub use under::{UnderDevice, array_under};
 
 /// What was found below a path or a device.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,50 +69,6 @@ pub fn walk(target: &Path) -> Result<Walked, Reason> {
     physical::look(&mut layers, mount.is_none(), &mut unseen);
     let striped = stripes::striped(&layers, &mut unseen);
     Ok(Walked { mount, fstype, on: found.on, layers, striped, unseen })
-}
-
-/// An array, its geometry, all layers from the device down to it and further, and how the device lies on
-/// its stripes.
-pub type UnderDevice = (KnownArray, Option<Geometry>, Vec<StackLayer>, Option<Striped>);
-
-/// The array of md that decides what is put on `device`: the first striped one at or below it, else the
-/// first whose members are copies (its geometry is none). With it all layers, and how `device` lies on
-/// the array's stripes.
-///
-/// # Errors
-/// If there is none, or it cannot be read; with what to do instead.
-pub fn array_under(device: &Path) -> Result<UnderDevice, Reason> {
-    let walked = walk(device)?;
-    let arrays: Vec<&StackLayer> = walked.layers.iter().filter(|l| l.kind == LayerKind::Md).collect();
-    let is_striped = |layer: &&&StackLayer| walked.striped.iter().any(|found| found.on == layer.name);
-    let chosen = arrays.iter().find(is_striped).or_else(|| arrays.first());
-    let by_hand = "describe the array: --level, --members, --chunk";
-    let Some(layer) = chosen else {
-        let mut message = format!("no array of md lies below {}", device.display());
-        if let Some(gap) = walked.unseen.iter().find(|gap| gap.what == "segments" || gap.what == "layer") {
-            message = format!("{message} as far as can be seen: {}", gap.reason.message);
-        }
-        return Err(Reason::new(message).advise(by_hand));
-    };
-    let found = md::Found::of(&layer.facts);
-    let level = found.level.as_deref().unwrap_or("none");
-    let (Some(members), Some(known)) = (found.members, level_of(level)) else {
-        return Err(Reason::new(format!("{} has the level `{level}`, which has no advice", layer.node))
-            .advise("levels 0, 1, 5, 6 and 10 have; one disk of parity at a fixed place (4) counts as 5"));
-    };
-    let geometry = found.geometry().map_err(|reason| match reason.advice {
-        None => reason.advise(by_hand),
-        Some(_) => reason,
-    })?;
-    let array = KnownArray {
-        device: Some(layer.node.clone()),
-        level: known,
-        members,
-        chunk: geometry.map(|geometry| geometry.chunk),
-        layout: found.layout,
-    };
-    let striped = walked.striped.iter().find(|found| found.on == layer.name).cloned();
-    Ok((array, geometry, walked.layers, striped))
 }
 
 /// The level of the kernel's name for it.

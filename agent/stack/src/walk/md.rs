@@ -18,6 +18,12 @@ pub fn parts(name: &str, size: Bytes, unseen: &mut Vec<Unseen>) -> Parts {
     if let Some(layout) = layout(&facts) {
         facts.insert("layout".into(), json!(layout));
     }
+    let now = [
+        ("at_work", state.at_work().map(Value::from)),
+        ("done", state.done().map(Value::from)),
+        ("mismatch_cnt", state.number("mismatch_cnt").map(Value::from)),
+    ];
+    facts.extend(now.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))));
     let size_of = |member: &Member| state.number(&format!("dev-{}/size", member.name))?.checked_mul(1024);
     let members: Vec<(Member, Option<u64>)> = state
         .members()
