@@ -15,7 +15,7 @@ REDUNDANT = ("raid1", "raid10", *PARITY)  # levels of md, as sysfs has them
 
 # What sysfs calls the bus of disks that a hypervisor serves, and the models of those it serves as SCSI.
 _BUSES = ("virtio", "xen", "vmbus")
-_MODELS = ("QEMU", "VBOX", "Virtual disk", "Virtual Disk", "scsi_debug", "PersistentDisk", "BlockVolume")
+_MODELS = ("QEMU", "VBOX", "Virtual disk", "Virtual Disk", "PersistentDisk", "BlockVolume")
 
 
 def number(facts: Mapping[str, Any], name: str) -> int | None:

@@ -252,9 +252,13 @@ def test_a_broken_array_is_a_danger_and_a_read_only_one_is_not_where_nothing_is_
 
 
 def test_parity_that_does_not_agree_is_a_danger_and_a_mirror_may_be_of_swap() -> None:
-    assert one(array_state.RULE, array("raid5", mismatch_cnt=128)).severity is Severity.DANGER
-    assert one(array_state.RULE, array("raid1", mismatch_cnt=128)).severity is Severity.ADVICE
-    assert not found(array_state.RULE, array("raid5", mismatch_cnt=0))
+    last = {"last_sync_action": "check"}
+    assert one(array_state.RULE, array("raid5", mismatch_cnt=128, **last)).severity is Severity.DANGER
+    assert one(array_state.RULE, array("raid1", mismatch_cnt=128, **last)).severity is Severity.ADVICE
+    assert not found(array_state.RULE, array("raid5", mismatch_cnt=0, **last))
+    # What a first resync made agree.
+    assert not found(array_state.RULE, array("raid6", mismatch_cnt=128, last_sync_action="resync"))
+    assert not found(array_state.RULE, array("raid6", mismatch_cnt=128))
 
 
 def test_a_bitmap_is_asked_for_where_mdadm_makes_one_by_itself() -> None:

@@ -109,8 +109,9 @@ def _faulty(layer: Layer) -> Iterator[Finding]:
 
 
 def _mismatches(layer: Layer) -> Iterator[Finding]:
+    """Of a check only: a first resync counts what it makes agree, and a repair what it mended."""
     count, level = number(layer.facts, "mismatch_cnt") or 0, text(layer.facts, "level")
-    if count <= 0 or level not in REDUNDANT:
+    if count <= 0 or level not in REDUNDANT or text(layer.facts, "last_sync_action") != "check":
         return
     parity = level in PARITY
     yield _finding(

@@ -99,5 +99,5 @@ RULE = Rule(
     "wsync, norecovery",
     needs=(),
     judge=judge,
-    caught=(),
+    caught=("sync-mount",),
 )

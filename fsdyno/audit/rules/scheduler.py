@@ -50,5 +50,5 @@ RULE = Rule(
     "measured: md and dm have none",
     needs=("queue",),
     judge=judge,
-    caught=(),
+    caught=("scheduler-bfq",),
 )

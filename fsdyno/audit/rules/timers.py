@@ -80,5 +80,5 @@ RULE = Rule(
     source="md(4), scrubbing; fstrim(8); e2scrub_all(8); smartd(8); systemd.timer(5)",
     needs=("timers",),
     judge=judge,
-    caught=(),
+    caught=("timers",),
 )
