@@ -14,7 +14,7 @@ from fsdyno.audit.words import called, details, kib
 from fsdyno.units import show_bytes
 
 FEW = 3  # segments that are spelt out
-_DOWN, _FORK, _LAST = "│ ", "├─", "└─"
+_DOWN, _FORK, _LAST = "│ ", "├ ", "└ "
 _ALIGNED = 6
 
 
@@ -93,10 +93,10 @@ class _Drawing:
 
     def edge(self, first: str, rest: str, said: str) -> None:
         """The line to what is below."""
-        parts = wrap(said, self.width - len(first) - 1) if said else [""]
+        parts = wrap(said, self.width - len(first)) if said else [""]
         for n, part in enumerate(parts):
             off = "off the stripe" in part
-            self.lines.append(((first if n == 0 else rest, "dim"), (f" {part}", "yellow" if off else "dim")))
+            self.lines.append(((first if n == 0 else rest, "dim"), (part, "yellow" if off else "dim")))
 
     def group(self, group: list[Layer], prefix: str) -> None:
         """Layers that are alike, and all below them."""

@@ -21,7 +21,14 @@ NARROWEST = 20  # columns for text, however narrow the terminal is
 
 def rendered(lines: Iterable[Line], *, colour: bool) -> str:
     """Lines as text, each ended, with nothing in it that a terminal obeys but the styles."""
-    return "".join("".join(_styled(span, colour) for span in line).rstrip() + "\n" for line in lines)
+    return "".join("".join(_styled(span, colour) for span in _trimmed(line)) + "\n" for line in lines)
+
+
+def _trimmed(line: Line) -> Line:
+    """A line without the spaces at its end."""
+    while line and not line[-1][0].rstrip():
+        line = line[:-1]
+    return (*line[:-1], (line[-1][0].rstrip(), line[-1][1])) if line else line
 
 
 def _styled(span: Span, colour: bool) -> str:

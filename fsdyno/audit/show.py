@@ -90,8 +90,8 @@ def _unseen(audit: Audit, width: int) -> list[Line]:
     lines: list[Line] = [(("could not be seen:", "yellow"),)]
     groups: dict[str | None, dict[tuple[str, str], list[Unseen]]] = {}
     for unseen in audit.stack.unseen:
-        what = (unseen.what, _without(unseen.message, unseen.layer))
-        groups.setdefault(unseen.advice, {}).setdefault(what, []).append(unseen)
+        key = (unseen.what, _without(unseen.message, unseen.layer))
+        groups.setdefault(unseen.advice, {}).setdefault(key, []).append(unseen)
     for advice, items in groups.items():
         for (what, _), unseens in items.items():
             names = [unseen.layer for unseen in unseens if unseen.layer]

@@ -45,7 +45,7 @@ def details(stack: Stack, layer: Layer) -> list[str]:
     found = []
     for striped in stack.striped:
         if striped.on == layer.name:
-            chunk, stripe = show_bytes(striped.chunk), show_bytes(striped.stripe)
+            chunk, stripe = kib(striped.chunk), kib(striped.stripe)
             found.append(f"chunk {chunk} × {striped.data_disks} data disks = stripe {stripe}")
     if layer.kind == "md":
         found += _array(layer)

@@ -1,5 +1,6 @@
 """Stacks that were built on purpose in a guest, recorded there by the agent: `stacks/NAME.json`. How each was
-built is in `build/NAME.sh`; to add one, write such a file and name it in `caught` of each rule that finds it."""
+built is in `build/NAME.sh`; to add one, write such a file and name it in `caught` of each rule that finds
+it."""
 
 from __future__ import annotations
 

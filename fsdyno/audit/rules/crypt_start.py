@@ -8,7 +8,7 @@ from fsdyno.audit.evidence.ready import OFF_STRIPE
 from fsdyno.audit.offstripe import advised, costly, why
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
-from fsdyno.units import show_bytes
+from fsdyno.audit.words import kib
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
@@ -22,9 +22,9 @@ def judge(stack: Stack) -> Iterator[Finding]:
             yield Finding(
                 Severity.ADVICE,
                 layer.name,
-                f"the data of {layer.node} begins {show_bytes(layer.offset)} into {layer.below[0].on}, "
-                f"{show_bytes(off[layer.name])} behind the start of a stripe",
-                f"a multiple of {show_bytes(stripes.stripe)}, the stripe of {stripes.on}",
+                f"the data of {layer.node} begins {kib(layer.offset)} into {layer.below[0].on}, "
+                f"{kib(off[layer.name])} behind the start of a stripe",
+                f"a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
                 why(stack, stripes),
                 "# back up, then cryptsetup luksFormat --offset with a multiple of what this says: "
                 f"{advised(stack, stripes, layer)}",

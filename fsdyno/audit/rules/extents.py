@@ -11,6 +11,7 @@ from fsdyno.audit.offstripe import advised, costly, why
 from fsdyno.audit.questions import number
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
+from fsdyno.audit.words import kib
 from fsdyno.units import show_bytes
 
 
@@ -35,9 +36,9 @@ def judge(stack: Stack) -> Iterator[Finding]:
     yield Finding(
         Severity.ADVICE,
         volume.name,
-        f"{which} begins {show_bytes(off)} behind the start of a stripe{more}"
+        f"{which} begins {kib(off)} behind the start of a stripe{more}"
         + (f"; extents are of {show_bytes(extent)}" if extent else ""),
-        f"extents of a multiple of {show_bytes(stripes.stripe)}, the stripe of {stripes.on}",
+        f"extents of a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
         why(stack, stripes),
         f"# move the data to a group with the extent (vgcreate -s) that this says: "
         f"{advised(stack, stripes, volume)}",

@@ -8,7 +8,7 @@ from fsdyno.audit.questions import few
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.rules.partition_start import off_block
 from fsdyno.audit.stack import Stack
-from fsdyno.units import show_bytes
+from fsdyno.audit.words import kib
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
@@ -23,8 +23,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
             yield Finding(
                 Severity.ADVICE,
                 layer.name,
-                f"the data of {layer.node} begins {show_bytes(next(iter(wrong.values())))} into "
-                f"{few(list(wrong))}",
+                f"the data of {layer.node} begins {kib(next(iter(wrong.values())))} into {few(list(wrong))}",
                 "a multiple of the block of each member's medium, at least 4 KiB",
                 "each chunk begins within a block of the disk: writes of whole chunks read first",
                 f"# back up, then make it anew: mdadm --create {layer.node} --data-offset=1M …",

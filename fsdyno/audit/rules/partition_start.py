@@ -9,6 +9,7 @@ from fsdyno.audit.offstripe import advised, costly, why
 from fsdyno.audit.questions import number
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
+from fsdyno.audit.words import kib
 from fsdyno.units import show_bytes
 
 MIB = 1 << 20
@@ -23,7 +24,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
         start, disk = layer.offset, stack.disk_of(layer)
         if start is None or disk is layer:
             continue
-        found = f"{layer.node} begins {show_bytes(start)} into {disk.node} (sector {start // 512})"
+        found = f"{layer.node} begins {kib(start)} into {disk.node} (sector {start // 512})"
         if off_block(disk, start):
             yield Finding(
                 Severity.ADVICE,
@@ -37,8 +38,8 @@ def judge(stack: Stack) -> Iterator[Finding]:
             yield Finding(
                 Severity.ADVICE,
                 layer.name,
-                f"{found}: {show_bytes(steps[layer.name])} behind the start of a stripe",
-                f"a multiple of {show_bytes(stripes.stripe)}, the stripe of {stripes.on}",
+                f"{found}: {kib(steps[layer.name])} behind the start of a stripe",
+                f"a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
                 why(stack, stripes),
                 f"# back up, then make it anew where this says: {advised(stack, stripes, disk)}",
             )

@@ -9,7 +9,7 @@ from fsdyno.audit.offstripe import advised, costly, why
 from fsdyno.audit.questions import number
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
-from fsdyno.units import show_bytes
+from fsdyno.audit.words import kib
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
@@ -24,9 +24,9 @@ def judge(stack: Stack) -> Iterator[Finding]:
             yield Finding(
                 Severity.ADVICE,
                 layer.name,
-                f"LVM's data on {layer.node} begins at {show_bytes(start)}, "
-                f"{show_bytes(step.off)} behind the start of a stripe",
-                f"a multiple of {show_bytes(stripes.stripe)}, the stripe of {stripes.on}",
+                f"LVM's data on {layer.node} begins at {kib(start)}, "
+                f"{kib(step.off)} behind the start of a stripe",
+                f"a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
                 why(stack, stripes),
                 f"# move the data, then pvcreate --dataalignment as this says: "
                 f"{advised(stack, stripes, layer)}",

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""The parts of docs/audit.md that follow from the rules: an audit of a recorded stack, and the table.
+
+    .venv/bin/python tools/audit_page.py            prints them
+    .venv/bin/python tools/audit_page.py --write    puts them between the marks in docs/audit.md
+
+`tests/audit/test_page.py` holds the page against the rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from fsdyno.audit import audit, read
+from fsdyno.audit.evidence import cost
+from fsdyno.audit.lines import rendered
+from fsdyno.audit.rules import TABLE
+from fsdyno.audit.show import show
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "audit.md"
+EXAMPLE = ROOT / "tests" / "audit" / "stacks" / "second-volume-xfs.json"
+MADE = "made by tools/audit_page.py"
+
+
+def example() -> str:
+    """What an audit of the recorded stack prints."""
+    found = audit(read(json.loads(EXAMPLE.read_text())))
+    text = rendered(show(found, lambda rule: cost(rule, found.stack, None)), colour=False)
+    return f"```\n{text}```"
+
+
+def table() -> str:
+    """A row for each rule, in the order of the table of rules."""
+    rows = [(f"`{rule.name}`", rule.title, rule.source, ", ".join(rule.needs) or "–") for rule in TABLE]
+    heads = ("rule", "looks at", "source", "needs")
+    lines = [heads, *([cell.replace("|", r"\|") for cell in row] for row in rows)]
+    text = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([text[0], "|---" * len(heads) + "|", *text[1:]])
+
+
+PARTS = {"example": example, "rules": table}
+
+
+def page(text: str) -> str:
+    """The page with each part between its marks."""
+    for name, part in PARTS.items():
+        begin, end = f"<!-- {name}, {MADE}: begin -->", f"<!-- {name}: end -->"
+        before, _, rest = text.partition(begin)
+        _, found, after = rest.partition(end)
+        if not found:
+            raise ValueError(f"{PAGE.name} has no marks for {name}")
+        text = f"{before}{begin}\n{part()}\n{end}{after}"
+    return text
+
+
+def main() -> None:
+    """Prints the parts, or writes them."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--write", action="store_true")
+    if options.parse_args().write:
+        PAGE.write_text(page(PAGE.read_text()))
+    else:
+        print("\n\n".join(part() for part in PARTS.values()))
+
+
+if __name__ == "__main__":
+    main()
