@@ -33,9 +33,13 @@ partition() {
     case "$1" in *[0-9]) blank "${1}p1" ;; *) blank "${1}1" ;; esac
 }
 
-# blank DEVICE: no signature of a stack before.
+# blank DEVICE …: no signature of a stack before.
 blank() {
-    dd if=/dev/zero of="$1" bs=1M count=2 conv=fsync status=none
+    perl -e 'for my $disk (@ARGV) {
+        open my $to, "+<", $disk or die "$disk: $!";
+        syswrite($to, "\0" x (2 << 20)) == 2 << 20 or die "$disk: $!";
+        close $to or die "$disk: $!";
+    }' "$@"
 }
 
 # group EXTENT DEVICE [OPTION OF pvcreate …]: the volume group `vg`.
@@ -49,6 +53,14 @@ group() {
 # volume NAME SIZE: a linear volume of `vg`.
 volume() {
     lvm lvcreate --yes --wipesignatures y --name "$1" --size "$2" vg
+}
+
+# crypt DEVICE SECTOR: /dev/mapper/secret, whose data begins there; its key is public.
+crypt() {
+    load dm_crypt
+    dmsetup create secret --uuid CRYPT-PLAIN-secret --table \
+        "0 $(($(blockdev --getsz "$1") - $2)) crypt aes-xts-plain64 $(printf '0%.0s' {1..128}) 0 $1 $2"
+    dmsetup mknodes
 }
 
 # scsi [PARAMETER …]: a SCSI disk in memory, $SCSI.
@@ -88,19 +100,20 @@ fragment() {
     sync
 }
 
-# Everything back to bare disks.
+# Everything back to bare disks. Programs are slow to start under emulation, so few are.
 take_down() {
-    local point disk
+    local point queue disk
     for point in $(tac /proc/mounts | cut -d' ' -f2 | grep '^/mnt/'); do umount "$point"; done
     [ ! -e /sys/module/dm_mod ] || dmsetup remove_all
-    rm -rf /dev/vg
+    rm -rf /dev/vg /etc/cron.d/*
     [ ! -e /sys/block/md0 ] || mdadm --stop /dev/md0
-    [ ! -e /sys/module/loop ] || losetup -D
     [ ! -e /sys/module/scsi_debug ] || rmmod scsi_debug
-    for disk in "${D[@]}"; do
-        blank "$disk"
-        blockdev --rereadpt "$disk"
-        blockdev --setra 256 "$disk"
-        echo 'write back' >"$(queue "$disk")/write_cache"
+    blank "${D[@]}"
+    for queue in /sys/block/vd?/queue; do
+        echo 128 >"$queue/read_ahead_kb"
+        echo 'write back' >"$queue/write_cache"
+        disk=${queue%/queue}
+        disk=${disk##*/}
+        [ ! -e "/sys/block/$disk/${disk}1" ] || blockdev --rereadpt "/dev/$disk"
     done
 }

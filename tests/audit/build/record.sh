@@ -3,6 +3,10 @@
 # and its log. $GUEST_BUILD: this folder. $GUEST_AGENT: the agent.
 
 mount -t tmpfs tmpfs /mnt
+# What this host does by itself is no part of a stack.
+for folder in /etc/cron.d /etc/cron.hourly /etc/cron.daily /etc/cron.weekly /etc/cron.monthly; do
+    [ ! -d "$folder" ] || mount -t tmpfs tmpfs "$folder"
+done
 . "$GUEST_BUILD/lib.sh"
 
 for name in $GUEST_STACKS; do
@@ -24,5 +28,13 @@ for name in $GUEST_STACKS; do
         code=$?
         echo "@@ end $code $(((${EPOCHREALTIME/./} - begin) / 1000))"
     fi
-    take_down >/run/log 2>&1 || cat /run/log >&2
+    (
+        set -e
+        take_down
+    ) >/run/log 2>&1
+    if [ $? != 0 ]; then
+        echo "what $name left cannot be taken down:" >&2
+        cat /run/log >&2
+        exit 1
+    fi
 done
