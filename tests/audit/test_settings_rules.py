@@ -368,6 +368,10 @@ def test_an_option_that_costs_or_gives_up_something_is_named(option: str) -> Non
     assert option in finding.found and "'/mnt/a b'" in finding.command
 
 
+def test_what_a_synchronous_mount_implies_is_not_said_twice() -> None:
+    assert "with sync" in one(mount_options.RULE, [layer("sda")], options=[*OPTIONS, "sync", "wsync"]).found
+
+
 def test_a_journal_that_is_not_written_is_a_danger() -> None:
     finding = one(mount_options.RULE, [layer("sda")], options=[*OPTIONS, "nointegrity"])
     assert finding.severity is Severity.DANGER

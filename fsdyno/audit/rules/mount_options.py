@@ -53,6 +53,8 @@ WRITING = (
         "integrity",
     ),
 )
+# Drivers may show these too where the whole mount is synchronous.
+PART_OF_SYNC = ("dirsync", "wsync")
 NO_REPLAY = ("norecovery", "noload", "nolog", "nologreplay", "rescue=nologreplay")
 LAZY_TIMES = ("relatime", "noatime", "lazytime")
 
@@ -65,7 +67,8 @@ def judge(stack: Stack) -> Iterator[Finding]:
     point, shown = shlex.quote(mount.point), set(mount.options)
     if not is_read_only(stack):
         for option in WRITING:
-            if option.shown in shown:
+            implied = option.shown in PART_OF_SYNC and "sync" in shown
+            if option.shown in shown and not implied:
                 command = f"mount -o remount,{option.instead} {point}"
                 if option.instead is None:
                     command = f"# take {option.shown} out of fstab, then: umount {point} && mount {point}"
