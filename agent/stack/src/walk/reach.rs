@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::StackLayer;
 
-/// States of a disk (`device/state` of SCSI and NVMe) in which it answers.
-const ANSWERING: [&str; 2] = ["running", "live"];
+/// The state (`device/state`) in which a disk answers, by its driver; other drivers mean other things by
+/// it.
+const ANSWERING: [(&str, &str); 2] = [("scsi", "running"), ("nvme", "live")];
 
 /// Kernel names directly below a layer, each once, in the order of its pieces.
 pub fn below(layer: &StackLayer) -> Vec<String> {
@@ -51,8 +52,11 @@ pub fn answers(layers: &[StackLayer], name: &str) -> Result<(), Reason> {
             return Err(Reason::new(format!("{} is suspended, and so is whoever reads it", layer.node))
                 .advise("resume it (dmsetup resume), then ask again"));
         }
-        let state = layer.facts.get("state").and_then(|state| state.as_str());
-        if let Some(state) = state.filter(|state| !ANSWERING.contains(state)) {
+        let text = |name: &str| layer.facts.get(name).and_then(serde_json::Value::as_str);
+        let answering = ANSWERING.iter().find(|(driver, _)| text("driver") == Some(driver));
+        if let Some((state, (_, wanted))) = text("state").zip(answering)
+            && state != *wanted
+        {
             return Err(Reason::new(format!("the disk {} is in the state `{state}`", layer.node))
                 .advise("bring the disk back, then ask again"));
         }
@@ -99,6 +103,8 @@ pub mod tests {
         assert!(answers(&layers, "dm-1").unwrap_err().message.contains("/dev/dm-0 is suspended"));
         assert_eq!(answers(&layers, "sda"), Ok(()));
         layers[2].facts.insert("state".into(), json!("offline"));
+        assert_eq!(answers(&layers, "sda"), Ok(()), "a state of an unknown driver");
+        layers[2].facts.insert("driver".into(), json!("scsi"));
         assert!(answers(&layers, "sda").unwrap_err().message.contains("`offline`"));
         assert_eq!(answers(&layers, "sdb"), Ok(()));
     }
