@@ -97,7 +97,7 @@ fn its_own_read_ahead_is_set_where_it_is_too_small() {
         steps.into_iter().find(|step| step.kind == "read_ahead").map(|step| step.command)
     };
     assert_eq!(read_ahead(16), None);
-    let command = "echo 4352 > /sys/fs/btrfs/$(findmnt -no UUID /mnt)/bdi/read_ahead_kb";
+    let command = "echo 4352 > /sys/fs/btrfs/$(blkid -o value -s UUID /dev/md0)/bdi/read_ahead_kb";
     assert_eq!(read_ahead(17).as_deref(), Some(command));
 }
 

@@ -347,7 +347,8 @@ fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
     let mut notes = Vec::new();
     if let Some(wanted) = asked.geometry.map(|geometry| geometry.read_ahead()) {
         if wanted > OWN_READ_AHEAD {
-            let own = format!("/sys/fs/btrfs/$(findmnt -no UUID {})/bdi/read_ahead_kb", quote(asked.point));
+            let uuid = format!("$(blkid -o value -s UUID {})", quote(asked.device));
+            let own = format!("/sys/fs/btrfs/{uuid}/bdi/read_ahead_kb");
             let command = format!("echo {} > {own}", wanted.0 >> 10);
             steps.push(step(
                 "read_ahead",
