@@ -1,4 +1,4 @@
-"""How long it takes until fsdyno answers: help, advice for an array, the audit of a live stack, the agent's first line.
+"""How long until fsdyno answers: help, advice for an array, the audit of a live stack, the agent's hello.
 
 python bench/startup.py [--rounds 30] [--audit PATH]
 """
