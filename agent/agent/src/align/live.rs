@@ -54,7 +54,7 @@ fn off<'a>(
     let array = layer(&striped.on).map_or(striped.on.as_str(), |layer| layer.node.as_str());
     if striped.pieces.is_empty() {
         return Some(format!(
-            "where {node} lies on {array} could not be read: whether it begins with a stripe is not known"
+            "where {node} lies on {array} could not be read, so whether it begins with a stripe is not known: ask again as root"
         ));
     }
     let piece = striped.pieces.iter().find(|piece| piece.off.0 > 0)?;
