@@ -62,7 +62,8 @@ pub struct Mounted {
     pub fstype: String,
     /// Options of the mount and of the file system as the kernel shows them, without repetitions.
     pub options: Vec<String>,
-    /// Number of the backing device (`major:minor`) that has the read-ahead of its files.
+    /// Name below /sys/class/bdi of what has the read-ahead of its files: the number of the device
+    /// (`major:minor`), or a name of the file system's own.
     pub bdi: String,
     /// Read-ahead of its files; none if it cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -195,10 +196,12 @@ pub struct StackLayer {
     /// Its request queue's attributes, or those of the disk that it is part of, as sysfs has them; sizes
     /// in bytes (`read_ahead_kb` and `max_sectors_kb` are in KiB as named).
     pub queue: Facts,
-    /// What only its kind has. `partition`: `number`, `table`. `md`: as the built arrays of trials (`level`,
-    /// `chunk`, `layout`, `members`, `degraded`, `sync_action`, `slots`, …). `lvm`: `group`, `volume`.
-    /// `crypt`: `cipher`. `loop`: `backing_file`, `direct_io`. `disk`: `model`, `driver`. Any layer that is
-    /// a physical volume of LVM: `pv_start`, `extent`, `pv_group`.
+    /// What only its kind has. `partition`: `number`. `md`: as the built arrays of trials (`level`, `chunk`,
+    /// `layout`, `members`, `degraded`, `sync_action`, `slots`, …), with `at_work`, `done`, `mismatch_cnt`.
+    /// All mapped devices: `name`, `uuid`, `suspended`, `targets`; `lvm`: `group`, `volume`, and `part` of
+    /// what is only a part of a volume; `crypt`: `cipher`. `loop`: `backing_file`, `direct_io`, `offset`.
+    /// `disk`: `model`, `driver` (its bus, as sysfs names it), `state`. Any layer that is a physical volume
+    /// of LVM: `pv_start`, `extent`, `pv_group`.
     pub facts: Facts,
     /// Where its bytes lie; empty for disks, and where it could not be read (see `unseen`).
     pub below: Vec<Piece>,

@@ -61,6 +61,11 @@ impl Line {
                 [cipher, _, _, device, offset, ..] => mapped(&[device, offset], Some(cipher)),
                 _ => None,
             },
+            // <device>: a volume that has snapshots lies there as it is (origin_map of drivers/md/dm-snap.c).
+            "snapshot-origin" => match words.as_slice() {
+                [device] => mapped(&[device, "0"], None),
+                _ => None,
+            },
             "error" | "zero" => Some(Target::Nothing),
             _ => Some(Target::Other),
         };
@@ -114,6 +119,8 @@ mod tests {
         assert_eq!((line.start, line.size), (2048 * 512, 8192 * 512));
         let on = vec![at("9:0", 2304)];
         assert_eq!(line.target, Target::Mapped { on, chunk: None, cipher: None });
+        let wanted = Target::Mapped { on: vec![at("254:3", 0)], chunk: None, cipher: None };
+        assert_eq!(target("snapshot-origin", "254:3"), wanted);
         let on = vec![at("254:16", 2048), at("254:32", 4096)];
         let wanted = Target::Mapped { on, chunk: Some(65536), cipher: None };
         assert_eq!(target("striped", "2 128 254:16 2048 254:32 4096"), wanted);
