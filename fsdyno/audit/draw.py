@@ -14,6 +14,7 @@ from fsdyno.audit.words import called, details, kib
 from fsdyno.units import show_bytes
 
 FEW = 3  # segments that are spelt out
+SPELT = 4  # names of layers that are alike
 _DOWN, _FORK, _LAST = "│ ", "├ ", "└ "
 _ALIGNED = 6
 
@@ -23,7 +24,8 @@ def column(stack: Stack, width: int) -> list[Line]:
     drawing = _Drawing(stack, width)
     drawing.file_system()
     tops = [layer for layer in stack.layers if layer is stack.top or layer.name in _devices(stack)]
-    drawing.lower([("", layer) for layer in tops], "")
+    edge = f"one of {len(tops)} devices" if len(tops) > 1 else ""
+    drawing.lower([(edge, layer) for layer in tops], "")
     return drawing.lines
 
 
@@ -39,6 +41,15 @@ class _Drawing:
     drawn: set[str] = field(default_factory=set)
     kinds: dict[object, int] = field(default_factory=dict)
     alike: dict[str, int] = field(default_factory=dict)
+    off: dict[tuple[str, str], int] = field(init=False)
+    places: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """How far what each layer adds is off, by it and what it lies on, where it is off in all."""
+        stripes = self.stack.stripes
+        way = [step for step in stripes.steps if not step.pv] if stripes and stripes.off else []
+        lower = [step.layer for step in way[1:]] + ([stripes.on] if stripes else [])
+        self.off = {(step.layer, on): step.off for step, on in zip(way, lower, strict=False) if step.off}
 
     def file_system(self) -> None:
         """Where it is mounted, and how."""
@@ -124,18 +135,23 @@ class _Drawing:
 
     def lies(self, layer: Layer, lower: Layer) -> str:
         """How far into a layer below what is above it begins."""
-        offsets = [piece.offset for piece in layer.below if piece.on == lower.name]
+        offsets = self.offsets(layer).get(lower.name, [])
         if not offsets:
             return "somewhere on"
         shown = ", ".join(f"+{kib(offset)}" for offset in offsets[:FEW])
         if len(offsets) > 1:
             shown = f"{len(offsets)} segments: {shown}" + (", …" if len(offsets) > FEW else "")
-        stripes = self.stack.stripes
-        if stripes and stripes.off:
-            for step in stripes.steps:
-                if step.layer == layer.name and not step.pv and step.off:
-                    shown += f", {kib(step.off)} off the stripe"
+        if off := self.off.get((layer.name, lower.name)):
+            shown += f", {kib(off)} off the stripe"
         return shown
+
+    def offsets(self, layer: Layer) -> dict[str, list[int]]:
+        """Where its pieces lie, by what they lie on; in one pass, since there may be many."""
+        if layer.name not in self.places:
+            found = self.places.setdefault(layer.name, {})
+            for piece in layer.below:
+                found.setdefault(piece.on, []).append(piece.offset)
+        return self.places[layer.name]
 
     def likeness(self, layer: Layer) -> int:
         """The same number for layers that would be drawn alike, with all below them."""
@@ -153,4 +169,4 @@ def _geometry(system: FileSystem) -> str:
 
 def _names(group: list[Layer]) -> str:
     names = [layer.name for layer in group]
-    return ", ".join(names) if len(names) < 3 else f"{names[0]} … {names[-1]}"
+    return ", ".join(names) if len(names) <= SPELT else f"{names[0]} … {names[-1]}"

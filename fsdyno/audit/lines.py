@@ -5,6 +5,7 @@ No library of tables or markup: an audit is asked for often and has to answer at
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from textwrap import wrap as wrapped
 
@@ -16,6 +17,8 @@ Span = tuple[str, str]
 Line = tuple[Span, ...]
 
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+_FIXED = "\N{NO-BREAK SPACE}"
+_UNIT = re.compile(r"(\d) (?=(?:[KMGTP]i)?B\b|%|bytes\b)")  # a number stays with its unit
 NARROWEST = 20  # columns for text, however narrow the terminal is
 
 
@@ -48,7 +51,9 @@ def plain(line: Line) -> str:
 
 def wrap(text: str, width: int) -> list[str]:
     """Text in lines of at most `width` columns; at least one."""
-    return wrapped(clean(text), max(width, NARROWEST), break_on_hyphens=False) or [""]
+    whole = _UNIT.sub(f"\\1{_FIXED}", clean(text))
+    lines = wrapped(whole, max(width, NARROWEST), break_on_hyphens=False) or [""]
+    return [line.replace(_FIXED, " ") for line in lines]
 
 
 def labelled(label: str, lines: Iterable[str], *, indent: int, style: str = "") -> list[Line]:

@@ -26,6 +26,9 @@ MARK = "fsdyno_record"
 LARGEST = 64 << 20
 """Bytes of a file that is read: a stack of 4096 disks has about 4 MiB."""
 
+MOST = 4096
+"""Layers in all, as the agent reads them."""
+
 DEEPEST = 64
 """Layers on top of each other. The kernel's own limits are lower."""
 
@@ -84,6 +87,8 @@ def _placed(flaw: str) -> str:
 
 def _order(layers: list[dict[str, Any]]) -> str | None:
     """Each layer has a name of its own and lies on later ones, so that every way down ends."""
+    if len(layers) > MOST:
+        return f"layers: has {len(layers)}, and no record has more than {MOST}"
     places: dict[str, int] = {}
     for n, layer in enumerate(layers):
         if places.setdefault(layer["name"], n) != n:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 
@@ -170,21 +171,33 @@ class Stack:
 
     def layer(self, name: str) -> Layer | None:
         """The layer of this kernel name."""
-        return next((layer for layer in self.layers if layer.name == name), None)
+        return self._named.get(name)
 
     def of_kind(self, *kinds: str) -> Iterator[Layer]:
         """Layers of these kinds, uppermost first."""
         return (layer for layer in self.layers if layer.kind in kinds)
 
-    def above(self, layer: Layer) -> Iterator[Layer]:
+    def above(self, layer: Layer) -> tuple[Layer, ...]:
         """Layers that lie directly on this one."""
-        return (upper for upper in self.layers if any(piece.on == layer.name for piece in upper.below))
+        return tuple(self._uppers.get(layer.name, ()))
 
     def disk_of(self, layer: Layer) -> Layer:
         """The whole device that a partition is part of; any other layer is its own."""
         while layer.kind == "partition" and layer.below and (below := self.layer(layer.below[0].on)):
             layer = below
         return layer
+
+    @cached_property
+    def _named(self) -> dict[str, Layer]:
+        return {layer.name: layer for layer in self.layers}
+
+    @cached_property
+    def _uppers(self) -> dict[str, list[Layer]]:
+        found: dict[str, list[Layer]] = {}
+        for layer in self.layers:
+            for name in dict.fromkeys([*(piece.on for piece in layer.below), *layer.somewhere_on]):
+                found.setdefault(name, []).append(layer)
+        return found
 
 
 def read(record: Mapping[str, Any]) -> Stack:

@@ -51,7 +51,10 @@ def details(stack: Stack, layer: Layer) -> list[str]:
         found += _array(layer)
     if (start := number(layer.facts, "pv_start")) is not None:
         group, extent = text(layer.facts, "pv_group"), number(layer.facts, "extent")
-        found.append(f"LVM's data at +{kib(start)}")
+        stripes = stack.stripes
+        steps = stripes.steps if stripes and stripes.off else ()
+        off = next((step.off for step in steps if step.pv and step.layer == layer.name), 0)
+        found.append(f"LVM's data at +{kib(start)}" + (f" ({kib(off)} off the stripe)" if off else ""))
         found += [f"group {group}"] if group else []
         found += [f"extent {show_bytes(extent)}"] if extent else []
     if layer.kind in ("disk", "loop"):
@@ -88,6 +91,8 @@ def on_what(stack: Stack) -> str:
     """The stack in some words, such as `ext4 on a volume on RAID 6`."""
     system = stack.filesystem
     words = [system.type if system else "no known file system"]
+    if system and len(system.on) > 1:
+        return f"{words[0]} on {len(system.on)} devices"
     layer, met = stack.top, set[str]()
     while layer is not None and layer.name not in met:
         met.add(layer.name)

@@ -42,7 +42,7 @@ def test_the_column_goes_from_the_mount_point_to_the_disks_with_offsets_in_kib()
     assert "+13440 KiB, 64 KiB off the stripe" in shown, "of the volume in LVM's data"
     assert shown.count("+1024 KiB") == 2, "partitions in disks, and data on members: each once"
     assert "chunk 64 KiB × 3 data disks = stripe 192 KiB" in shown
-    assert "sda … sdd" in shown or "sdd … sdc" in shown
+    assert "4 × disk DISK  sda, sdb, sdc, sdd, 3 GiB each" in shown
     assert "write back, scheduler mq-deadline, sectors of 512 bytes on 4096" in shown
 
 
@@ -64,6 +64,22 @@ def test_layers_that_are_met_twice_are_drawn_once() -> None:
     made = record()
     made["layers"][0]["below"] = [piece("md0", MIB), piece("sda", MIB, start=MIB)]
     assert "as above" in text(made)
+
+
+def test_each_part_of_being_off_stands_where_it_is_from() -> None:
+    shown = text(off(record(), dm_1=CHUNK, md0=4096))
+    assert "+13440 KiB, 64 KiB off the stripe" in shown
+    assert "LVM's data at +1152 KiB (4 KiB off the stripe)" in " ".join(shown.replace("│", " ").split())
+    assert "off the stripe" not in text(off(record(), dm_1=CHUNK, md0=2 * CHUNK))
+
+
+def test_a_file_system_on_several_devices_has_a_branch_for_each() -> None:
+    made = record()
+    made["filesystem"]["on"] = ["sda", "sdb"]
+    made["layers"] = [named(made, "sda"), named(made, "sdb") | {"size": MIB}]
+    made["striped"] = []
+    shown = text(made)
+    assert "ext4 on 2 devices" in shown and shown.count("one of 2 devices") == 2
 
 
 def test_a_finding_says_found_expected_why_do_and_cost() -> None:
