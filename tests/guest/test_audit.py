@@ -1,0 +1,123 @@
+"""Stacks that are wrong on purpose, and right ones, built anew in a guest, read by the agent there, and
+judged here by `fsdyno audit`: each wrong one is found and named, and no right one raises a false alarm."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fsdyno.audit.rules import TABLE
+from fsdyno.errors import Exit
+from fsdyno.rig import Rig
+from tests.audit import record
+from tests.audit.recorded import STACKS, load
+from tests.cli.fixtures import real_agent
+from tests.guest.bench import needs_guests
+from tests.guest.script import needs_runner
+
+NAMED = {
+    "partition-63": "partition-start",
+    "second-volume-ext4": "extents",
+    "second-volume-xfs": "extents",
+    "foreign-stride": "superblock-geometry",
+    "noalign-xfs": "superblock-geometry",
+    "barriers-off": "barriers-off",
+    "degraded": "array-state",
+    "read-ahead-8k": "read-ahead",
+}
+"""What must be found whatever else there is: the stack, and the rule that names what is wrong with it."""
+
+RIGHT = [name for name in record.names() if name.startswith("right-")]
+WRONG = [name for name in record.names() if name not in RIGHT]
+VERDICTS = {"ok": Exit.OK, "advice": Exit.ADVICE, "danger": Exit.DANGER}
+
+
+@pytest.fixture(scope="module")
+def live() -> dict[str, record.Recorded]:
+    """All stacks as they stand in one guest, one after the other."""
+    needs_guests(Rig([str(real_agent())], privileged=False))
+    needs_runner()
+    return {recorded.name: recorded for recorded in record.record(record.names())}
+
+
+def judged(recorded: record.Recorded, folder: Path) -> tuple[int, dict[str, Any]]:
+    """What `fsdyno audit --json` says of a live stack, and its exit code."""
+    assert recorded.record is not None, recorded.why
+    file = folder / f"{recorded.name}.json"
+    file.write_text(json.dumps(recorded.record))
+    command = [sys.executable, "-m", "fsdyno", "audit", str(file), "--json"]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "FSDYNO_AGENT": str(real_agent()), "PYTHONPATH": str(record.BUILD.parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def caught(name: str) -> set[str]:
+    """Rules that find something in a stack."""
+    return {rule.name for rule in TABLE if name in rule.caught}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_found_and_named(
+    live: dict[str, record.Recorded], tmp_path: Path, name: str
+) -> None:
+    code, audit = judged(live[name], tmp_path)
+    assert {finding["rule"] for finding in audit["findings"]} == caught(name) != set()
+    assert code == VERDICTS[audit["verdict"]]
+    assert NAMED.get(name, "") in {"", *caught(name)}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_right_raises_no_false_alarm(
+    live: dict[str, record.Recorded], tmp_path: Path, name: str
+) -> None:
+    code, audit = judged(live[name], tmp_path)
+    assert (code, audit["verdict"], audit["findings"]) == (Exit.OK, "ok", [])
+
+
+def test_all_of_the_issue_are_built_and_ten_right_ones() -> None:
+    assert set(NAMED) <= set(WRONG) and len(RIGHT) >= 10
+
+
+def test_barriers_off_above_a_volatile_cache_is_a_danger_and_said_first(
+    live: dict[str, record.Recorded], tmp_path: Path
+) -> None:
+    code, audit = judged(live["barriers-off"], tmp_path)
+    assert (code, audit["findings"][0]["severity"]) == (Exit.DANGER, "danger")
+
+
+@pytest.mark.parametrize("saved", STACKS, ids=lambda path: path.stem)
+def test_a_saved_record_still_tells_what_the_live_stack_tells(
+    live: dict[str, record.Recorded], saved: Path
+) -> None:
+    recorded = live[saved.stem]
+    assert recorded.record is not None, recorded.why
+    assert lasting(recorded.record) == lasting(load(saved))
+
+
+def lasting(record: dict[str, Any]) -> dict[str, Any]:
+    """What a stack has each time that it is built: no ids, no times, no free space."""
+    filesystem = record["filesystem"]
+    return {
+        "mount": {key: record["mount"][key] for key in ("point", "fstype", "options", "read_ahead")},
+        "filesystem": {key: filesystem.get(key) for key in ("type", "known", "on", "barriers", "geometry")},
+        "layers": [
+            {key: layer[key] for key in ("name", "node", "kind", "size", "queue", "below")}
+            for layer in record["layers"]
+        ],
+        "striped": record.get("striped"),
+        "timers": record.get("timers"),
+        "unseen": [unseen["what"] for unseen in record.get("unseen") or ()],
+    }
