@@ -58,7 +58,12 @@ pub fn queue(name: &str) -> PathBuf {
 
 /// Kernel name of a device number.
 pub fn name_of(dev: u64) -> io::Result<String> {
-    let link = fs::read_link(format!("/sys/dev/block/{}:{}", major(dev), minor(dev)))?;
+    name_of_number(&format!("{}:{}", major(dev), minor(dev)))
+}
+
+/// Kernel name of a device number as the kernel writes it, `major:minor`.
+pub fn name_of_number(number: &str) -> io::Result<String> {
+    let link = fs::read_link(Path::new("/sys/dev/block").join(number))?;
     let name = link.file_name().ok_or(io::ErrorKind::NotFound)?;
     Ok(name.to_string_lossy().into_owned())
 }

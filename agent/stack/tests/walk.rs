@@ -110,6 +110,22 @@ fn a_partition_at_sector_63_lies_32256_bytes_behind_the_start_of_its_disk() {
 }
 
 #[test]
+fn files_on_a_partition_are_read_ahead_as_its_disk_says() {
+    needs_root!();
+    let folder = tempfile::tempdir().unwrap();
+    let device = Partitioned::of(attached(folder.path(), "disk", 16));
+    let node = PathBuf::from(format!("{}p2", device.0.path.display()));
+    run("mkfs.ext4", &["-q", &node.to_string_lossy()]);
+    let point = folder.path().join("point");
+    mounted(&node, &point, "ext4");
+    let walked = walk(&point);
+    unmount(&point);
+    let walked = walked.unwrap();
+    let kib = first(&walked).queue["read_ahead_kb"].as_u64().unwrap();
+    assert_eq!(walked.mount.unwrap().read_ahead, Some(Bytes::kib(kib)));
+}
+
+#[test]
 fn a_path_and_its_device_lead_to_the_same_mount_and_stack() {
     needs_root!();
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,5 @@
 //! A mapped device as a layer: its name and kind from sysfs, where its bytes lie from its table.
 
-use std::fs;
 use std::path::Path;
 
 use fsdyno_spec::outcome::Reason;
@@ -116,13 +115,10 @@ fn pieces(lines: &[Line]) -> Result<Vec<Piece>, String> {
             Target::Other => return Err(line.kind.clone()),
             Target::Mapped { on, chunk, .. } => {
                 for place in on {
-                    let link = fs::read_link(Path::new("/sys/dev/block").join(&place.device));
-                    let on =
-                        link.ok().and_then(|link| Some(link.file_name()?.to_string_lossy().into_owned()));
                     pieces.push(Piece {
                         start: Bytes(line.start),
                         size: Bytes(line.size),
-                        on: on.ok_or_else(|| line.kind.clone())?,
+                        on: sysfs::name_of_number(&place.device).map_err(|_| line.kind.clone())?,
                         offset: Bytes(place.offset),
                         chunk: chunk.map(Bytes),
                     });

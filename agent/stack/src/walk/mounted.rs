@@ -23,7 +23,7 @@ pub fn mounted(line: &MountLine, group: Option<&Path>) -> Mounted {
     }
 }
 
-/// Name below /sys/class/bdi of what decides on the read-ahead. Mostly that of the device; drivers may
+/// Name below /sys/class/bdi of what decides on the read-ahead. Mostly that of the whole disk; drivers may
 /// register their own and link it, or name it by the device's number or by their type and a count: then
 /// only one that is alone can be told.
 fn bdi(line: &MountLine, group: Option<&Path>) -> String {
@@ -40,7 +40,10 @@ fn bdi(line: &MountLine, group: Option<&Path>) -> String {
             }
         }
     }
-    line.device.clone()
+    // A partition has none of its own.
+    let disk =
+        sysfs::name_of_number(&line.device).map(|name| sysfs::class(&sysfs::disk_of(&name)).join("dev"));
+    disk.and_then(|number| sysfs::text(&number)).unwrap_or_else(|_| line.device.clone())
 }
 
 /// Options of the mount, then those of the file system, each once.

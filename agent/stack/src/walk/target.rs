@@ -88,7 +88,7 @@ fn mount_of(target: &Path, mounts: &[MountLine]) -> Option<MountLine> {
 /// them.
 fn devices(line: &MountLine) -> (Vec<String>, Option<PathBuf>) {
     let name = match is_anonymous(&line.device) {
-        false => named(&line.device),
+        false => sysfs::name_of_number(&line.device).ok(),
         true => source(line),
     };
     let Some(name) = name else { return (Vec::new(), None) };
@@ -100,11 +100,6 @@ fn devices(line: &MountLine) -> (Vec<String>, Option<PathBuf>) {
 /// Whether a device number stands for no device: the kernel gives those of major 0 to file systems.
 fn is_anonymous(device: &str) -> bool {
     device.starts_with("0:")
-}
-
-fn named(device: &str) -> Option<String> {
-    let link = fs::read_link(Path::new("/sys/dev/block").join(device)).ok()?;
-    Some(link.file_name()?.to_string_lossy().into_owned())
 }
 
 /// Kernel name of the block device that was mounted; none if it was something else. Only nodes below
