@@ -19,7 +19,7 @@ def data(audit: Audit, costs: Callable[[Rule], Cost]) -> dict[str, Any]:
     return {
         "fsdyno_audit": VERSION,
         "target": stack.target,
-        "verdict": "ok" if audit.worst is None else WORDS[audit.worst],
+        "verdict": _verdict(audit),
         "host": stack.host["name"],
         "taken": stack.taken,
         "mount": stack.record.get("mount"),
@@ -50,3 +50,9 @@ def data(audit: Audit, costs: Callable[[Rule], Cost]) -> dict[str, Any]:
             for unseen in stack.unseen
         ],
     }
+
+
+def _verdict(audit: Audit) -> str:
+    if audit.worst is None:
+        return "ok" if audit.stack.layers else "unknown"
+    return WORDS[audit.worst]

@@ -138,12 +138,21 @@ class _Drawing:
         offsets = self.offsets(layer).get(lower.name, [])
         if not offsets:
             return "somewhere on"
-        shown = ", ".join(f"+{kib(offset)}" for offset in offsets[:FEW])
-        if len(offsets) > 1:
-            shown = f"{len(offsets)} segments: {shown}" + (", …" if len(offsets) > FEW else "")
-        if off := self.off.get((layer.name, lower.name)):
-            shown += f", {kib(off)} off the stripe"
-        return shown
+        if len(offsets) == 1:
+            off = self.off.get((layer.name, lower.name))
+            return f"+{kib(offsets[0])}" + (f", {kib(off)} off the stripe" if off else "")
+        few = ", ".join(f"+{kib(offset)}{self.piece_off(layer, lower, offset)}" for offset in offsets[:FEW])
+        return f"{len(offsets)} segments: {few}" + (", …" if len(offsets) > FEW else "")
+
+    def piece_off(self, layer: Layer, lower: Layer, offset: int) -> str:
+        """How far one of several pieces is off, where what is striped lies directly below."""
+        stripes = self.stack.stripes
+        if layer is not self.stack.top or stripes is None or stripes.on != lower.name or not stripes.off:
+            return ""
+        below = sum(step.off for step in stripes.steps if step.pv)
+        total = next((piece.off for piece in stripes.pieces if piece.offset == offset), below)
+        off = (total - below) % stripes.stripe
+        return f" ({kib(off)} off the stripe)" if off else ""
 
     def offsets(self, layer: Layer) -> dict[str, list[int]]:
         """Where its pieces lie, by what they lie on; in one pass, since there may be many."""

@@ -52,14 +52,19 @@ def verdict(audit: Audit) -> str:
         (WORDS[s], sum(j.finding.severity == s for j in audit.found)) for s in sorted(WORDS, reverse=True)
     ]
     shown = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts if n)
+    if not stack.layers:
+        return f"nothing was judged: no device of {what} is known"
     if audit.worst is None:
+        seen = " as far as it could be seen" if audit.blind else ""
         notes = f", {shown}" if shown else ""
-        return f"nothing to mend: {len(TABLE)} rules looked at {what}{notes}"
+        return f"nothing to mend{seen}: {len(TABLE)} rules looked at {what}{notes}"
     return f"{shown} for {what}"
 
 
 def _verdict_style(audit: Audit) -> str:
-    return "green" if audit.worst is None else STYLE[audit.worst]
+    if audit.worst is None:
+        return "green" if audit.stack.layers else "yellow"
+    return STYLE[audit.worst]
 
 
 def _finding(number: int, judged: Judged, cost: Cost, width: int) -> list[Line]:

@@ -35,6 +35,14 @@ def test_the_verdict_comes_first_and_names_the_stack() -> None:
     assert text(record()).startswith(f"nothing to mend: {len(TABLE)} rules looked at /srv")
 
 
+def test_what_was_not_seen_is_not_praised() -> None:
+    made = record()
+    made["unseen"] = [{"what": "superblock", "layer": "dm-1", "reason": {"message": "only root may"}}]
+    assert text(made).startswith("nothing to mend as far as it could be seen: ")
+    made |= {"layers": [], "striped": []}
+    assert text(made).startswith("nothing was judged: ")
+
+
 def test_the_column_goes_from_the_mount_point_to_the_disks_with_offsets_in_kib() -> None:
     shown = text(off(record(), dm_1=CHUNK))
     places = [shown.index(word) for word in ("/srv    ext4", "dm-1 ", "md0 ", "4 × partition", "4 × disk")]

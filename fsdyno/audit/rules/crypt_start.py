@@ -37,6 +37,6 @@ RULE = Rule(
     source="cryptsetup-luksFormat(8), --offset; Linux Documentation/admin-guide/device-mapper/dm-crypt.rst",
     needs=("segments", "layer"),
     judge=judge,
-    caught=(),
+    caught=("crypt-start",),
     evidence=OFF_STRIPE,
 )

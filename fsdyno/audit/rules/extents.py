@@ -51,6 +51,6 @@ RULE = Rule(
     source="vgcreate(8), --physicalextentsize; measured: docs/layout.md",
     needs=("pv", "segments", "layer"),
     judge=judge,
-    caught=("second-volume-ext4", "second-volume-xfs"),
+    caught=("second-volume-ext4", "second-volume-xfs", "second-segment"),
     evidence=OFF_STRIPE,
 )

@@ -36,5 +36,5 @@ RULE = Rule(
     source="mdadm(8), --data-offset; Linux Documentation/admin-guide/md.rst (offset)",
     needs=("layer", "segments", "queue"),
     judge=judge,
-    caught=(),
+    caught=("md-data-offset",),
 )
