@@ -197,7 +197,7 @@ pub struct StackLayer {
     /// in bytes (`read_ahead_kb` and `max_sectors_kb` are in KiB as named).
     pub queue: Facts,
     /// What only its kind has. `partition`: `number`. `md`: as the built arrays of trials (`level`, `chunk`,
-    /// `layout`, `members`, `degraded`, `sync_action`, `slots`, …), with `at_work`, `done`, `mismatch_cnt`.
+    /// `layout`, `members`, `degraded`, `sync_action`, `slots`, …), with `at_work`, `done`, `mismatch_cnt`, `last_sync_action`.
     /// All mapped devices: `name`, `uuid`, `suspended`, `targets`; `lvm`: `group`, `volume`, and `part` of
     /// what is only a part of a volume; `crypt`: `cipher`. `loop`: `backing_file`, `direct_io`, `offset`.
     /// `disk`: `model`, `driver` (its bus, as sysfs names it), `state`. Any layer that is a physical volume

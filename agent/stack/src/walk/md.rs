@@ -22,6 +22,8 @@ pub fn parts(name: &str, size: Bytes, unseen: &mut Vec<Unseen>) -> Parts {
         ("at_work", state.at_work().map(Value::from)),
         ("done", state.done().map(Value::from)),
         ("mismatch_cnt", state.number("mismatch_cnt").map(Value::from)),
+        // A first resync counts them too.
+        ("last_sync_action", state.text("last_sync_action").ok().map(Value::from)),
     ];
     facts.extend(now.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))));
     let size_of = |member: &Member| state.number(&format!("dev-{}/size", member.name))?.checked_mul(1024);
