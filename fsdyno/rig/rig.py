@@ -120,7 +120,7 @@ class Rig:
         """Undoes what dead agents left: `undone`, `left`, `failed` (sentences), `live` (a count)."""
         answer = self._ask("clean", must_succeed=False)
         events = self._all_schemas()["event"]
-        shape = Shape({"$ref": "#/$defs/Cleaned", "$defs": events.get("$defs", {})})
+        shape = self._shaping({"$ref": "#/$defs/Cleaned", "$defs": events.get("$defs", {})})
         if flaw := shape.flaw(answer):
             raise self._misshapen("clean", flaw)
         return answer
@@ -155,7 +155,13 @@ class Rig:
         raise UserError(refused["message"], code=code, advice=refused.get("advice"))
 
     def _shape(self, name: str) -> Shape:
-        return Shape(self._all_schemas()[name])
+        return self._shaping(self._all_schemas()[name])
+
+    def _shaping(self, schema: Mapping[str, Any]) -> Shape:
+        try:
+            return Shape(schema)
+        except ValueError as error:
+            raise self._misshapen("schema", f": {error}") from None
 
     def _all_schemas(self) -> dict[str, Any]:
         if not self._schemas:

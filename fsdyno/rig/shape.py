@@ -24,12 +24,16 @@ _LARGEST = {"uint64": 2**63 - 1, "int64": 2**63 - 1, "bytes": 2**63 - 1}
 
 
 class Shape:
-    """A schema, ready to judge values."""
+    """A schema, ready to judge values. Raises `ValueError` for what is no schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._defs: Mapping[str, Any] = schema.get("$defs", {})
         self._known: dict[str, Check] = {}
-        self._check = self._compile(schema)
+        try:
+            self._check = self._compile(schema)
+            for name, inner in schema.get("$defs", {}).items():
+                self._known[name] = self._compile(inner)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"this is no schema: {error}") from None
 
     def flaw(self, value: Any) -> str | None:
         """What is wrong with a value and where; None if nothing is."""
@@ -69,14 +73,12 @@ class Shape:
         return all_of
 
     def _reference(self, reference: str) -> Check:
-        """Compiled when it is first met, since definitions may use each other."""
+        """Looked up when a value is judged, since definitions may use each other."""
         name = reference.rpartition("/")[2]
 
         def follow(value: Any) -> str | None:
             check = self._known.get(name)
-            if check is None:
-                check = self._known[name] = self._compile(self._defs.get(name))
-            return check(value)
+            return check(value) if check else None
 
         return follow
 

@@ -100,3 +100,19 @@ def test_what_fits_no_store_is_refused() -> None:
     assert shape.flaw([0, 2**63 - 1]) is None
     for number in (2**63, math.inf, math.nan):
         assert shape.flaw([number])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"required": -1},
+        {"properties": []},
+        {"type": 7},
+        {"oneOf": "both"},
+        {"$defs": []},
+        {"$defs": {"Never": {"items": {"required": -1}}}},
+    ],
+)
+def test_what_is_no_schema_is_known_before_anything_is_judged(schema: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="no schema"):
+        Shape(schema)
