@@ -35,7 +35,7 @@ def data(audit: Audit, costs: Callable[[Rule], Cost]) -> dict[str, Any]:
                 "why": judged.finding.why,
                 "command": judged.finding.command,
                 "source": judged.rule.source,
-                "cost": dict(costs(judged.rule).data),
+                "cost": _cost(costs(judged.rule)),
             }
             for judged in audit.found
         ],
@@ -56,3 +56,7 @@ def _verdict(audit: Audit) -> str:
     if audit.worst is None:
         return "ok" if audit.stack.layers else "unknown"
     return WORDS[audit.worst]
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {**cost.data, **({"problem": cost.problem} if cost.problem else {})}

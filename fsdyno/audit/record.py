@@ -159,12 +159,16 @@ def _parsed(path: Path) -> dict[str, Any]:
     if len(data) > LARGEST:
         raise _refused(path, f"is larger than {LARGEST >> 20} MiB, which no record is", elsewhere)
     try:
-        parsed = json.loads(data)
+        parsed = json.loads(data, parse_constant=_no_number)
         json.dumps(parsed, ensure_ascii=False).encode()  # escapes may spell halves of characters
     except (ValueError, RecursionError) as error:
         what = "too deep" if isinstance(error, RecursionError) else str(error)
         raise _refused(path, f"is no whole JSON: {what}", elsewhere) from None
     return parsed if isinstance(parsed, dict) else {}
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number of JSON")
 
 
 def _refused(path: Path, message: str, advice: str | None) -> UserError:

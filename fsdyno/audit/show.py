@@ -35,7 +35,7 @@ def show(
     for number, judged in enumerate(audit.found, 1):
         cost = costs(judged.rule)
         if cost.problem:
-            problems[cost.problem] = None
+            problems["; ".join(line.strip() for line in cost.problem.splitlines())] = None
         lines += [(), *_finding(number, judged, cost, width)]
     for problem in problems:
         lines += [(), *(((text, "yellow"),) for text in wrap(f"costs were not looked up: {problem}", width))]

@@ -72,6 +72,17 @@ def test_json_has_the_documented_keys(fsdyno: Fsdyno, tmp_path: Path) -> None:
     assert told["unseen"][0]["rules"]
 
 
+def test_a_store_that_cannot_be_asked_is_told_once_and_costs_no_finding(
+    fsdyno: Fsdyno, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.sqlite").write_text("no store\n")
+    done = fsdyno("audit", sent(tmp_path, dangerous()), "--store", "bad.sqlite")
+    assert done.returncode == Exit.DANGER and done.stdout.count("costs were not looked up") == 1
+    told = json.loads(fsdyno("audit", "sent.json", "--store", "bad.sqlite", "--json").stdout)
+    assert all("bad.sqlite" in found["cost"]["problem"] for found in told["findings"])
+    assert (tmp_path / "bad.sqlite").read_text() == "no store\n"
+
+
 def test_a_live_stack_is_read_and_saved_and_judged_the_same_elsewhere(fsdyno: Fsdyno) -> None:
     live = fsdyno("audit", ".", "--json", "--save", "mine.json")
     assert live.returncode in (Exit.OK, Exit.ADVICE, Exit.DANGER), live.stderr

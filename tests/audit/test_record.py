@@ -116,7 +116,15 @@ def test_a_missing_key_is_refused_by_its_name_or_not_needed(
 
 
 @pytest.mark.parametrize(
-    "text", [json.dumps(record())[:-200], "", "[" * 100_000, '{"fsdyno_record": "\\ud800"}', "\x00"]
+    "text",
+    [
+        json.dumps(record())[:-200],
+        "",
+        "[" * 100_000,
+        '{"fsdyno_record": "\\ud800"}',
+        "\x00",
+        '{"fsdyno_record": NaN}',
+    ],
 )
 def test_what_is_no_whole_json_is_no_live_path_either(tmp_path: Path, text: str) -> None:
     with pytest.raises(UserError, match="name its folder"):
