@@ -18,7 +18,8 @@ def test_a_script_has_its_disks_its_variables_and_modules_with_parameters() -> N
     script = """
     blockdev --getsize64 /dev/vd?
     echo "$GUEST_WORD" >&2
-    load sd_mod && load scsi_debug dev_size_mb=8 opt_blks=128 && cat /sys/module/scsi_debug/parameters/opt_blks
+    load sd_mod
+    load scsi_debug dev_size_mb=8 opt_blks=128 && cat /sys/module/scsi_debug/parameters/opt_blks
     touch /etc/of-the-host
     exit 7
     """
