@@ -267,7 +267,7 @@ def _filesystem(found: Mapping[str, Any]) -> FileSystem:
         known=found["known"],
         on=tuple(found["on"]),
         superblock=found.get("superblock"),
-        upkeep={name: value for name, value in found["upkeep"].items() if value is not None},
+        upkeep={name: value for name, value in (found.get("upkeep") or {}).items() if value is not None},
         barriers=barriers.get("on"),
         barriers_off_by=barriers.get("off_by"),
         geometry=geometry.get("found"),
