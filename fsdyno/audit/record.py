@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +74,8 @@ def flaw_of(record: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
         return f"`{MARK}` is not {VERSION}"
     if flaw := Shape(schema).flaw(record):
         return f"`{flaw.lstrip('.')}`" if ":" not in flaw else _placed(flaw)
-    return _order(record["layers"]) or next(
-        (f"layers[{n}]{flaw}" for n, layer in enumerate(record["layers"]) if (flaw := _layer(layer))),
-        None,
-    )
+    flaws = (f"layers[{n}]{flaw}" for n, layer in enumerate(record["layers"]) if (flaw := _layer(layer)))
+    return _order(record["layers"]) or next(flaws, None) or _stripes(record.get("striped") or ())
 
 
 def _placed(flaw: str) -> str:
@@ -102,6 +100,14 @@ def _order(layers: list[dict[str, Any]]) -> str | None:
                 depth[on] = max(depth[on], depth[layer["name"]] + 1)
                 if depth[on] > DEEPEST:
                     return f"layers[{n}]: more than {DEEPEST} layers lie on top of each other"
+    return None
+
+
+def _stripes(striped: Sequence[Mapping[str, Any]]) -> str | None:
+    for n, found in enumerate(striped):
+        for key in ("chunk", "data_disks", "stripe"):
+            if found[key] < 1:
+                return f"striped[{n}].{key}: {found[key]} is out of range"
     return None
 
 
