@@ -48,7 +48,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
 RULE = Rule(
     name="extents",
     title="extents of volumes",
-    source="vgcreate(8), --physicalextentsize; measured: docs/layout.md",
+    source="vgcreate(8), --physicalextentsize; measured: docs/stacks.md",
     needs=("pv", "segments", "layer"),
     judge=judge,
     caught=("second-volume-ext4", "second-volume-xfs", "second-segment"),

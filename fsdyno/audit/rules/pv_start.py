@@ -36,7 +36,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
 RULE = Rule(
     name="pv-start",
     title="start of LVM's data",
-    source="pvcreate(8), --dataalignment; measured: docs/layout.md",
+    source="pvcreate(8), --dataalignment; measured: docs/stacks.md",
     needs=("pv", "segments", "layer"),
     judge=judge,
     caught=("pv-start",),
