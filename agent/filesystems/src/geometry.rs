@@ -14,7 +14,7 @@ const SECTOR: u64 = 512;
 const MIB: u64 = 1 << 20;
 
 /// LVM's own extent (lvm.conf(5), `allocation/physical_extent_size`).
-const LVM_EXTENT: Bytes = Bytes::mib(4);
+pub const LVM_EXTENT: Bytes = Bytes::mib(4);
 
 /// Chunks that arrays have: from a page to what no array has had yet.
 const CHUNKS: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
@@ -26,6 +26,15 @@ pub struct Geometry {
     pub chunk: Bytes,
     /// Members' worth of data in one stripe: `optimal_io_size / minimum_io_size`.
     pub data_disks: u32,
+}
+
+/// Bytes from the start of a stripe (or chunk) below to where something above expects one, if byte `start` of
+/// what is above is byte `offset` of what has the stripes: 0 where both beat together. `stripe` is in bytes
+/// and not 0.
+#[must_use]
+pub fn off(start: u64, offset: u64, stripe: u64) -> u64 {
+    let (start, offset) = (start % stripe, offset % stripe);
+    if offset >= start { offset - start } else { stripe - (start - offset) }
 }
 
 impl Geometry {

@@ -41,7 +41,7 @@ pub use filesystem::{
     Target, Told,
 };
 pub use found::{Standing, of_mount, probe};
-pub use geometry::Geometry;
+pub use geometry::{Geometry, LVM_EXTENT, off};
 pub use here::{Here, KernelConfig};
 pub use layout::Layout;
 pub use medium::{Medium, Superblock};

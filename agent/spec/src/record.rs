@@ -95,7 +95,7 @@ pub struct FoundFileSystem {
     /// How full it is; none if it is not mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<Space>,
-    /// Commands that mend what is found, by purpose: `tell_geometry`, `barriers_on`, `check`.
+    /// Commands that mend what is found, by purpose: `tell_geometry`, `barriers_on`, `discard_off`, `check`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub commands: BTreeMap<String, String>,
 }
@@ -144,7 +144,8 @@ pub struct Barriers {
 pub struct FoundGeometry {
     /// As it is, in the units of its own tools, by their names (`stride`, `sunit`, …).
     pub found: BTreeMap<String, u64>,
-    /// As it should be; none if no stripe below is known, or it cannot be said.
+    /// As it should be; none if no stripe below is known, or it cannot be said: where a striped layer lies on
+    /// another one, or the uppermost stripes of its parts differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<BTreeMap<String, u64>>,
 }
@@ -197,7 +198,8 @@ pub struct StackLayer {
     /// in bytes (`read_ahead_kb` and `max_sectors_kb` are in KiB as named).
     pub queue: Facts,
     /// What only its kind has. `partition`: `number`. `md`: as the built arrays of trials (`level`, `chunk`,
-    /// `layout`, `members`, `degraded`, `sync_action`, `slots`, …), with `at_work`, `done`, `mismatch_cnt`, `last_sync_action`.
+    /// `layout`, `members`, `degraded`, `sync_action`, `slots`, …), with `at_work`, `done`, `mismatch_cnt`,
+    /// `last_sync_action`, and `survives`: how many more members it can lose for certain (not there if unknown).
     /// All mapped devices: `name`, `uuid`, `suspended`, `targets`; `lvm`: `group`, `volume`, and `part` of
     /// what is only a part of a volume; `crypt`: `cipher`. `loop`: `backing_file`, `direct_io`, `offset`.
     /// `disk`: `model`, `driver` (its bus, as sysfs names it), `state`. Any layer that is a physical volume
@@ -261,6 +263,9 @@ pub struct Striped {
     pub data_disks: u32,
     /// Bytes of a stripe.
     pub stripe: Bytes,
+    /// Read-ahead that keeps all of its data disks busy; none in records of older agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead: Option<Bytes>,
     /// Each piece of the uppermost layer on it; empty where the way down could not be read.
     pub pieces: Vec<StripedPiece>,
     /// Layers on the way down (without the striped one), by kernel name, with how many bytes into a stripe
@@ -279,6 +284,9 @@ pub struct StripedPiece {
     pub offset: Bytes,
     /// Bytes from the start of a stripe to where the uppermost layer expects one.
     pub off: Bytes,
+    /// The same from the start of a chunk; none in records of older agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_chunk: Option<Bytes>,
 }
 
 /// What one layer contributes.

@@ -1,12 +1,9 @@
 //! What to do below the file system: partition, LVM, and the device's read-ahead.
 
-use fsdyno_filesystems::{Geometry, quote};
+use fsdyno_filesystems::{Geometry, LVM_EXTENT, quote};
 use fsdyno_spec::align::Step;
 use fsdyno_spec::record::{LayerKind, StackLayer};
 use fsdyno_spec::units::Bytes;
-
-/// LVM's own extent.
-const LVM_EXTENT: Bytes = Bytes::mib(4);
 
 /// Where partitions begin whose disk has no stripes.
 const PLAIN_START: Bytes = Bytes::mib(1);

@@ -45,6 +45,7 @@ fn walked(node: &Path, mount: Option<Mounted>) -> Walked {
         chunk: Bytes::kib(64),
         data_disks: 3,
         stripe: Bytes::kib(192),
+        read_ahead: Some(Bytes::kib(384)),
         pieces: Vec::new(),
         steps: Vec::new(),
     };

@@ -1,15 +1,9 @@
 //! How a volume lies against stripes: a file system puts what should begin a stripe at multiples of the
 //! stripe from its first byte, which is right only where each piece of the volume keeps that beat.
 
-use crate::lvm::report::Segment;
+use fsdyno_filesystems::off;
 
-/// Bytes from the start of a stripe below to where something above expects one, if byte `start` of what
-/// is above is byte `offset` of what has the stripes: 0 where both beat together.
-#[must_use]
-pub fn off(start: u64, offset: u64, stripe: u64) -> u64 {
-    let (start, offset) = (start % stripe, offset % stripe);
-    if offset >= start { offset - start } else { stripe - (start - offset) }
-}
+use crate::lvm::report::Segment;
 
 /// A volume against the stripes that count for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

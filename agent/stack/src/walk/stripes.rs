@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_filesystems::{Geometry, off};
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::{LayerKind, Piece, StackLayer, Striped, StripedPiece, StripedStep, Unseen};
 use fsdyno_spec::units::Bytes;
 
-use crate::lvm::alignment::off;
 use crate::walk::md::Found;
 use crate::walk::{reach, told};
 
@@ -24,9 +24,7 @@ struct Span {
 
 /// Stripes of one width, and the parts of their layer that have them (start, size).
 struct Stripes {
-    chunk: u64,
-    data_disks: u32,
-    stripe: u64,
+    geometry: Geometry,
     parts: Vec<(u64, u64)>,
 }
 
@@ -55,11 +53,12 @@ pub fn striped(layers: &[StackLayer], unseen: &mut Vec<Unseen>) -> Vec<Striped> 
         let spans = spans.unwrap_or_default();
         found.extend(all.into_iter().map(|stripes| Striped {
             on: layer.name.clone(),
-            chunk: Bytes(stripes.chunk),
-            data_disks: stripes.data_disks,
-            stripe: Bytes(stripes.stripe),
+            chunk: stripes.geometry.chunk,
+            data_disks: stripes.geometry.data_disks,
+            stripe: stripes.geometry.stripe(),
+            read_ahead: Some(stripes.geometry.read_ahead()),
             pieces: pieces(&spans, &stripes),
-            steps: steps(layers, top, &layer.name, stripes.stripe),
+            steps: steps(layers, top, &layer.name, stripes.geometry.stripe().0),
         }));
     }
     found
@@ -68,12 +67,8 @@ pub fn striped(layers: &[StackLayer], unseen: &mut Vec<Unseen>) -> Vec<Striped> 
 /// Stripes that a layer has: those of its array, or of each width that its table stripes in.
 fn stripes(layer: &StackLayer) -> Result<Vec<Stripes>, Reason> {
     if layer.kind == LayerKind::Md {
-        let of_array = Found::of(&layer.facts).geometry()?.map(|geometry| Stripes {
-            chunk: geometry.chunk.0,
-            data_disks: geometry.data_disks,
-            stripe: geometry.stripe().0,
-            parts: vec![(0, layer.size.0)],
-        });
+        let geometry = Found::of(&layer.facts).geometry()?;
+        let of_array = geometry.map(|geometry| Stripes { geometry, parts: vec![(0, layer.size.0)] });
         return Ok(of_array.into_iter().collect());
     }
     // Pieces of one start are the devices of one segment.
@@ -85,13 +80,13 @@ fn stripes(layer: &StackLayer) -> Result<Vec<Stripes>, Reason> {
     }
     let mut all: Vec<Stripes> = Vec::new();
     for (start, (size, chunk, data_disks)) in segments {
-        let stripe = chunk.checked_mul(u64::from(data_disks)).filter(|stripe| *stripe > 0);
-        let Some(stripe) = stripe else {
+        if chunk.checked_mul(u64::from(data_disks)).is_none_or(|stripe| stripe == 0) {
             return Err(Reason::new(format!("{} says that it is striped by {chunk} bytes", layer.node)));
-        };
-        match all.iter_mut().find(|known| (known.chunk, known.data_disks) == (chunk, data_disks)) {
+        }
+        let geometry = Geometry { chunk: Bytes(chunk), data_disks };
+        match all.iter_mut().find(|known| known.geometry == geometry) {
             Some(known) => known.parts.push((start, size)),
-            None => all.push(Stripes { chunk, data_disks, stripe, parts: vec![(start, size)] }),
+            None => all.push(Stripes { geometry, parts: vec![(start, size)] }),
         }
     }
     Ok(all)
@@ -103,11 +98,13 @@ fn pieces(spans: &[Span], stripes: &Stripes) -> Vec<StripedPiece> {
     for span in spans {
         for (start, size) in &stripes.parts {
             let Some(piece) = within(span, *start, *size) else { continue };
+            let from = |unit: Bytes| Bytes(off(piece.start, piece.offset - start, unit.0));
             found.push(StripedPiece {
                 start: Bytes(piece.start),
                 size: Bytes(piece.size),
                 offset: Bytes(piece.offset),
-                off: Bytes(off(piece.start, piece.offset - start, stripes.stripe)),
+                off: from(stripes.geometry.stripe()),
+                off_chunk: Some(from(stripes.geometry.chunk)),
             });
         }
     }
