@@ -43,6 +43,7 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
         superblock,
         is_it: |_| true,
         upkeep,
+        elsewhere: &[],
     }),
     barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "nobarrier", back: "barrier" }])),
     flushes: true,

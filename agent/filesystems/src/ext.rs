@@ -13,7 +13,7 @@ use crate::advise::{Asked, Hints};
 use crate::argv::Argv;
 use crate::barriers::Off;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Facts, GeometryRule, Mismatch, Program};
+use crate::filesystem::{Elsewhere, Facts, GeometryRule, Mismatch, Program};
 use crate::geometry::Geometry;
 use crate::here::{Change, Here, KernelConfig};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
@@ -402,6 +402,10 @@ pub(crate) fn driver_hint(config: &KernelConfig) -> Option<String> {
     config.has("CONFIG_EXT4_FS").then(|| "ext4".to_string())
 }
 
+/// No mount shows it.
+pub(crate) const ELSEWHERE: &[Elsewhere] =
+    &[Elsewhere { what: "its journal", fact: "external_journal", shown: None }];
+
 /// Where the superblock is, and how long.
 const OFFSET: u64 = 1024;
 const LENGTH: usize = 1024;
@@ -495,7 +499,11 @@ pub(crate) fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> 
         ("label".to_string(), json!(block.text(0x78, 16))),
     ]);
     if journal {
-        facts.insert("journal_inode".to_string(), json!(block.le32(0xE0)));
+        let inode = block.le32(0xE0);
+        facts.insert("journal_inode".to_string(), json!(inode));
+        if inode == 0 {
+            facts.insert("external_journal".to_string(), json!(true));
+        }
         // The superblock keeps a copy of the journal inode: type 1 is its block map and size.
         if block.byte(0xFD) == 1 {
             let bytes = u64::from(block.le32(0x10C + 15 * 4)) << 32 | u64::from(block.le32(0x10C + 16 * 4));

@@ -27,6 +27,7 @@ pub(crate) static EXT2: FileSystem = FileSystem {
         superblock: ext::superblock,
         is_it: |superblock| ext::kind(superblock) == "ext2",
         upkeep: ext::upkeep,
+        elsewhere: ext::ELSEWHERE,
     }),
     barrier_off: Some(BarrierOff::MountOption(ext::BARRIERS_OFF)),
     flushes: true,

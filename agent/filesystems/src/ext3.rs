@@ -26,6 +26,7 @@ pub(crate) static EXT3: FileSystem = FileSystem {
         superblock: ext::superblock,
         is_it: |superblock| ext::kind(superblock) == "ext3",
         upkeep: ext::upkeep,
+        elsewhere: ext::ELSEWHERE,
     }),
     barrier_off: Some(BarrierOff::MountOption(ext::BARRIERS_OFF)),
     flushes: true,

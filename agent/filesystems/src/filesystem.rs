@@ -87,6 +87,19 @@ pub struct Disk {
     pub is_it: fn(&Superblock) -> bool,
     /// Reads what changes with each mount and check, and is no part of what mkfs chose.
     pub upkeep: fn(&mut dyn Medium) -> Result<Upkeep, Reason>,
+    /// What of it may lie on devices of their own. fsdyno makes none of these, but finds them.
+    pub elsewhere: &'static [Elsewhere],
+}
+
+/// A part of a file system that may lie on another device than the rest, and how that is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The part, as a person calls it.
+    pub what: &'static str,
+    /// Fact of the superblock that is true then, and not there otherwise.
+    pub fact: &'static str,
+    /// Key of the option by which a mount shows the other device, if it does.
+    pub shown: Option<&'static str>,
 }
 
 /// How a medium that our mkfs made is told from others.

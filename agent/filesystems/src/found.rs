@@ -9,7 +9,7 @@ use fsdyno_spec::trial::CheckMode;
 use serde_json::Value;
 
 use crate::TABLE;
-use crate::filesystem::{FileSystem, Mismatch};
+use crate::filesystem::{Elsewhere, FileSystem, Mismatch};
 use crate::geometry::Geometry;
 use crate::medium::{Medium, Superblock};
 use crate::options::Options;
@@ -72,6 +72,21 @@ impl FileSystem {
     fn is_on(&self, medium: &mut dyn Medium) -> Option<Superblock> {
         let disk = self.disk.as_ref()?;
         (disk.superblock)(medium).ok().filter(disk.is_it)
+    }
+
+    /// What of it lies on devices of their own, by what its superblock (if it was read) and its mount show:
+    /// `its log`. None of that can be found below its first device.
+    #[must_use]
+    pub fn elsewhere(&self, superblock: Option<&Facts>, shown: &[String]) -> Vec<String> {
+        let is_elsewhere = |part: &&Elsewhere| {
+            let fact = superblock.and_then(|facts| facts.get(part.fact)) == Some(&Value::Bool(true));
+            let key = |word: &String| word.split_once('=').map(|(key, _)| key.to_string());
+            fact || part
+                .shown
+                .is_some_and(|wanted| shown.iter().any(|word| key(word).as_deref() == Some(wanted)))
+        };
+        let parts = self.disk.iter().flat_map(|disk| disk.elsewhere);
+        parts.filter(is_elsewhere).map(|part| part.what.to_string()).collect()
     }
 
     /// The stripe that it works with against the one below. None if its type knows of none, or neither

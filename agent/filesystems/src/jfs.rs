@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::argv::Argv;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Disk, FileSystem, Identity, Program};
+use crate::filesystem::{Disk, Elsewhere, FileSystem, Identity, Program};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, extra_mkfs};
 use crate::rule::Rule;
@@ -36,6 +36,7 @@ pub(crate) static JFS: FileSystem = FileSystem {
         superblock,
         is_it: |_| true,
         upkeep,
+        elsewhere: &[Elsewhere { what: "its log", fact: "external_log", shown: None }],
     }),
     barrier_off: None,
     flushes: false,
@@ -169,7 +170,7 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
     // `s_size` counts 512-byte units of the aggregate; the checker's workspace and the log lie behind it.
     let blocks = (block.le64(8) / (size / 512)).max(workspace_at + workspace).max(log_at + log);
     let label = block.text(152, LABEL);
-    let facts = BTreeMap::from([
+    let mut facts = BTreeMap::from([
         ("size".to_string(), json!(blocks.saturating_mul(size))),
         ("block_size".to_string(), json!(size)),
         ("blocks".to_string(), json!(blocks)),
@@ -180,6 +181,9 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("features".to_string(), json!(names("flag", u64::from(block.le32(36)), FLAG_BITS))),
         ("label".to_string(), json!(label)),
     ]);
+    if log == 0 {
+        facts.insert("external_log".to_string(), json!(true));
+    }
     Ok(Superblock { uuid: label, facts })
 }
 

@@ -37,8 +37,8 @@ pub use argv::Argv;
 pub use barriers::{BarrierOff, Barriers, Off};
 pub use extra::MkfsFlag;
 pub use filesystem::{
-    Disk, Facts, FileSystem, GeometryChoice, GeometryRule, Identity, Mismatch, Parameters, Program, Role,
-    Target, Told,
+    Disk, Elsewhere, Facts, FileSystem, GeometryChoice, GeometryRule, Identity, Mismatch, Parameters,
+    Program, Role, Target, Told,
 };
 pub use found::{Standing, of_mount, probe};
 pub use geometry::{Geometry, LVM_EXTENT, off};

@@ -40,6 +40,7 @@ pub(crate) static NILFS2: FileSystem = FileSystem {
         superblock,
         is_it: |_| true,
         upkeep,
+        elsewhere: &[],
     }),
     barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "nobarrier", back: "barrier" }])),
     flushes: true,

@@ -40,6 +40,7 @@ pub(crate) static NTFS: FileSystem = FileSystem {
         superblock,
         is_it: |_| true,
         upkeep,
+        elsewhere: &[],
     }),
     barrier_off: None,
     flushes: true,

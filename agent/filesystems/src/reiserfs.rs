@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::argv::Argv;
 use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Disk, FileSystem, Identity, Program};
+use crate::filesystem::{Disk, Elsewhere, FileSystem, Identity, Program};
 use crate::here::Here;
 use crate::medium::{Block, Medium, Superblock, block_size};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, extra_mkfs};
@@ -47,6 +47,7 @@ pub(crate) static REISERFS: FileSystem = FileSystem {
         superblock,
         is_it: |_| true,
         upkeep,
+        elsewhere: &[Elsewhere { what: "its journal", fact: "external_journal", shown: Some("jdev") }],
     }),
     barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "barrier=none", back: "barrier=flush" }])),
     flushes: true,
@@ -184,7 +185,7 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
     };
     // On the medium without the header's block, which mkfs.reiserfs counts.
     let journal = u64::from(block.le32(20)) + 1;
-    let facts = BTreeMap::from([
+    let mut facts = BTreeMap::from([
         ("size".to_string(), json!(blocks * size)),
         ("block_size".to_string(), json!(size)),
         ("blocks".to_string(), json!(blocks)),
@@ -196,6 +197,10 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("features".to_string(), json!([format!("format_{}", block.le16(72))])),
         ("label".to_string(), json!(block.text(100, 16))),
     ]);
+    // Number of the journal's own device (`jp_journal_dev`).
+    if block.le32(16) != 0 {
+        facts.insert("external_journal".to_string(), json!(true));
+    }
     Ok(Superblock { uuid: block.uuid(84), facts })
 }
 

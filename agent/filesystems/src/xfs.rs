@@ -11,7 +11,9 @@ use crate::advise::{Asked, Hints};
 use crate::argv::Argv;
 use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Disk, Facts, FileSystem, GeometryRule, Identity, Mismatch, Parameters, Program};
+use crate::filesystem::{
+    Disk, Elsewhere, Facts, FileSystem, GeometryRule, Identity, Mismatch, Parameters, Program,
+};
 use crate::geometry::Geometry;
 use crate::here::{Change, Here};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
@@ -53,6 +55,10 @@ pub(crate) static XFS: FileSystem = FileSystem {
         superblock,
         is_it: |_| true,
         upkeep,
+        elsewhere: &[
+            Elsewhere { what: "its log", fact: "external_log", shown: Some("logdev") },
+            Elsewhere { what: "realtime data", fact: "external_realtime", shown: Some("rtdev") },
+        ],
     }),
     barrier_off: Some(BarrierOff::Queue(&[Off { shown: "nobarrier", back: "barrier" }])),
     flushes: true,
@@ -528,7 +534,7 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
     // The medium has blocks; the options have sectors, as mkfs.xfs.
     let sectors = |at: usize| u64::from(block.be32(at)) * (size / 512);
     let blocks = block.be64(8);
-    let facts = BTreeMap::from([
+    let mut facts = BTreeMap::from([
         ("size".to_string(), json!(blocks.saturating_mul(size))),
         ("block_size".to_string(), json!(size)),
         ("blocks".to_string(), json!(blocks)),
@@ -550,6 +556,13 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("features".to_string(), json!(features)),
         ("label".to_string(), json!(block.text(108, 12))),
     ]);
+    if block.be64(48) == 0 {
+        facts.insert("external_log".to_string(), json!(true));
+    }
+    // Zoned ones may have it behind the rest (`sb_rtstart`, since Linux 6.15).
+    if block.be64(16) != 0 && block.be64(288) == 0 {
+        facts.insert("external_realtime".to_string(), json!(true));
+    }
     Ok(Superblock { uuid: block.uuid(32), facts })
 }
 
