@@ -6,14 +6,12 @@ is too long goes on behind a backslash, and is broken only where a shell lets it
 
 from __future__ import annotations
 
-import re
-import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-WIDTH = 80  # columns
+from fsdyno.lines import WIDEST, Line, pasteable, wrap
+
 SECTIONS = {
     "partition": "Partition",
     "pvcreate": "LVM",
@@ -25,41 +23,31 @@ SECTIONS = {
 }
 """Heading by kind of step; the agent sends them in the order of doing them."""
 
-# A word of a shell with its quotes: a break inside of them would become part of the word.
-_WORD = re.compile(r"""(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"])+""")
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line and how it is shown: `heading`, `command`, `why` or `plain`."""
-
-    text: str
-    style: str = "plain"
 
 
 def lines(advice: Mapping[str, Any]) -> Iterator[Line]:
     """An answer of the agent's verb `align`, line by line."""
-    yield Line(title(advice["array"]), "heading")
+    yield _line(title(advice["array"]), "bold")
     numbers = advice.get("numbers")
     if numbers:
-        yield from (Line(f"  {name:<17}{value}") for name, value in table(numbers))
+        yield from (_line(f"  {name:<17}{value}") for name, value in table(numbers))
     else:
-        yield Line("  nothing is striped: no numbers to tell")
+        yield _line("  nothing is striped: no numbers to tell")
     for section, found in groupby(advice["steps"], _section):
-        yield Line("")
-        yield Line(section, "heading")
+        yield ()
+        yield _line(section, "bold")
         for command, steps in groupby(found, _command):
             for step in steps:
                 of = step.get("filesystem")
-                yield from _wrapped(f"{of}: {step['why']}" if of else step["why"], "why")
-            yield from (Line(text, "command") for text in pasted(command))
+                yield from _wrapped(f"{of}: {step['why']}" if of else step["why"], "dim")
+            yield from (_line(f"    {row}", "cyan") for row in pasteable(command, WIDEST - 4))
     notes = advice.get("notes")
     if notes:
-        yield Line("")
-        yield Line("To know", "heading")
+        yield ()
+        yield _line("To know", "bold")
         for note in notes:
-            yield from _wrapped(note, "plain", bullet="- ")
+            yield from _wrapped(note, "", bullet="- ")
 
 
 def title(array: Mapping[str, Any]) -> str:
@@ -99,22 +87,6 @@ def exact(size: int) -> str:
     return f"{size} bytes"
 
 
-def pasted(command: str) -> list[str]:
-    """A command in lines that a shell reads as one."""
-    words = _WORD.findall(command)
-    if " ".join(words) != command:  # not of words alone: better long than broken
-        return [f"    {command}"]
-    rows = [f"    {words[0]}"]
-    for index, word in enumerate(words[1:], start=1):
-        room = WIDTH if index == len(words) - 1 else WIDTH - 2
-        if len(rows[-1]) + 1 + len(word) <= room:
-            rows[-1] += f" {word}"
-        else:
-            rows[-1] += " \\"
-            rows.append(f"      {word}")
-    return rows
-
-
 def _section(step: Mapping[str, Any]) -> str:
     kind = str(step["kind"])
     return SECTIONS.get(kind, kind)
@@ -125,12 +97,9 @@ def _command(step: Mapping[str, Any]) -> str:
 
 
 def _wrapped(text: str, style: str, bullet: str = "") -> Iterator[Line]:
-    for row in textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=f"  {bullet}",
-        subsequent_indent="  " + " " * len(bullet),
-        break_long_words=False,
-        break_on_hyphens=False,
-    ):
-        yield Line(row, style)
+    for n, row in enumerate(wrap(text, WIDEST - 2 - len(bullet))):
+        yield _line(f"  {bullet if n == 0 else ' ' * len(bullet)}{row}", style)
+
+
+def _line(text: str, style: str = "") -> Line:
+    return ((text, style),)

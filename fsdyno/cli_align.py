@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import click
 
-from fsdyno import printing
 from fsdyno.errors import Exit, UserError
 from fsdyno.printing import echo
 
-STYLES = {"heading": "bold", "command": "cyan", "why": "dim", "plain": ""}
 LARGEST = 2**63 - 1  # what the agent's numbers hold
 
 
@@ -67,13 +65,10 @@ def align(
 
         echo(json.dumps(advice, indent=2, ensure_ascii=False))
         return
-    from rich.text import Text
-
     from fsdyno.align import lines
+    from fsdyno.lines import output
 
-    console = printing.console(highlight=False)
-    for line in lines(advice):
-        console.print(Text(line.text, style=STYLES[line.style]), soft_wrap=True)
+    output(lines(advice))
 
 
 def _bytes(name: str, text: str) -> int:

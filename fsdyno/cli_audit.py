@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from functools import cache
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fsdyno import printing
+from fsdyno import lines, printing
 from fsdyno.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from fsdyno.audit.run import Audit
     from fsdyno.rig import Rig
 
-WIDEST = 80
 NARROWEST = 40
 STORE = "fsdyno.sqlite"
 
@@ -126,23 +124,15 @@ def _print(found: Audit, store: Path, *, as_json: bool, recorded: str | None, er
 
         printing.echo(json.dumps(data(found, costs), indent=2, ensure_ascii=False))
         return
-    from fsdyno.audit.lines import rendered
     from fsdyno.audit.show import show
 
     terminal = (sys.stderr if err else sys.stdout).isatty()
-    lines = show(found, costs, width=_width(terminal), recorded=recorded)
-    try:
-        click.echo(rendered(lines, colour=terminal and _coloured()), nl=False, err=err)
-    except BrokenPipeError:
-        raise printing.ReaderLeft from None
+    lines.output(show(found, costs, width=_width(terminal), recorded=recorded), err=err)
 
 
 def _width(terminal: bool) -> int:
-    return max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns)) if terminal else WIDEST
-
-
-def _coloured() -> bool:
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    widest = lines.WIDEST
+    return max(NARROWEST, min(widest, shutil.get_terminal_size().columns)) if terminal else widest
 
 
 def _when(seconds: int) -> str:

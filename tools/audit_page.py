@@ -15,9 +15,9 @@ from pathlib import Path
 
 from fsdyno.audit import audit, read
 from fsdyno.audit.evidence import cost
-from fsdyno.audit.lines import rendered
 from fsdyno.audit.rules import TABLE
 from fsdyno.audit.show import show
+from fsdyno.lines import rendered
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "audit.md"

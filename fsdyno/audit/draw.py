@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fsdyno.audit.lines import Line, wrap
 from fsdyno.audit.stack import FileSystem, Layer, Stack
 from fsdyno.audit.words import called, details, kib
+from fsdyno.lines import Line, clean, columns, padded, wrap
 from fsdyno.units import show_bytes
 
 FEW = 3  # segments that are spelt out
@@ -70,14 +70,15 @@ class _Drawing:
 
     def head(self, prefix: str, name: str, said: str) -> None:
         """The first line of a layer; what does not fit goes on below its words."""
-        start = len(prefix) + max(len(name), _ALIGNED) + 2
-        if start + len(said) > self.width and start > self.width // 2:
+        name = clean(name)
+        start = len(prefix) + max(columns(name), _ALIGNED) + 2
+        if start + columns(said) > self.width and start > self.width // 2:
             for n, part in enumerate(wrap(name, self.width - len(prefix) - 2)):
                 self.lines.append(((prefix + ("  " if n else ""), "dim"), (part, "bold")))
             self.more(prefix + "  ", said, style="")
             return
         for n, part in enumerate(wrap(said, self.width - start)):
-            shown = f"{name:<{_ALIGNED}}  " if n == 0 else " " * (start - len(prefix))
+            shown = f"{padded(name, _ALIGNED)}  " if n == 0 else " " * (start - len(prefix))
             self.lines.append(((prefix, "dim"), (shown, "bold"), (part, "")))
 
     def more(self, prefix: str, said: str, style: str = "dim") -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from fsdyno.audit.draw import column
 from fsdyno.audit.evidence import Cost
-from fsdyno.audit.lines import Line, clean, labelled, pasteable, wrap
 from fsdyno.audit.rule import Rule, Severity
 from fsdyno.audit.rules import TABLE
 from fsdyno.audit.run import Audit, Judged
 from fsdyno.audit.stack import Unseen
 from fsdyno.audit.words import on_what
+from fsdyno.lines import WIDEST, Line, clean, columns, labelled, pasteable, wrap
 
 INDENT = 3
 _COLUMN = INDENT + 10
@@ -22,7 +22,7 @@ STYLE = {Severity.DANGER: "red", Severity.ADVICE: "yellow", Severity.NOTE: "dim"
 
 
 def show(
-    audit: Audit, costs: Callable[[Rule], Cost], *, width: int = 80, recorded: str | None = None
+    audit: Audit, costs: Callable[[Rule], Cost], *, width: int = WIDEST, recorded: str | None = None
 ) -> list[Line]:
     """The whole audit, no line wider than `width` but for single words of commands. `recorded` says of
     which host a saved record is, and when it was taken.
@@ -74,7 +74,7 @@ def _finding(number: int, judged: Judged, cost: Cost, width: int) -> list[Line]:
     lines: list[Line] = []
     for n, text in enumerate(title):
         lines.append(((head if n == 0 else " " * len(head), ""), (text, STYLE[finding.severity])))
-    if len(head) + len(title[-1]) + 2 + len(rule.name) <= width:
+    if len(head) + columns(title[-1]) + 2 + len(rule.name) <= width:
         lines[-1] = (*lines[-1], (f"  {rule.name}", "dim"))
     else:
         lines.append(((f"{'':{INDENT}}{rule.name}", "dim"),))

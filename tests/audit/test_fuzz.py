@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from fsdyno.audit import audit, read
 from fsdyno.audit import record as records
 from fsdyno.audit.data import data
-from fsdyno.audit.lines import rendered
 from fsdyno.audit.show import show
+from fsdyno.lines import rendered
 from fsdyno.rig import Rig
 from tests.audit.made import no_costs, record
 from tests.audit.recorded import STACKS, load

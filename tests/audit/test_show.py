@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsdyno.audit.lines import Line, pasteable, plain, rendered
 from fsdyno.audit.rules import TABLE
 from fsdyno.audit.show import show, verdict
+from fsdyno.lines import NARROWEST, Line, clean, columns, pasteable, plain, rendered, wrap
 from tests.audit.made import CHUNK, MIB, Record, judged, layer, named, no_costs, off, piece, record
 from tests.audit.recorded import STACKS, load
 
@@ -24,7 +24,8 @@ def text(made: Record, width: int = 80) -> str:
 
 def too_wide(lines: list[Line], width: int) -> list[str]:
     """Lines that are wider, but for those of one word that cannot be broken."""
-    return [shown for line in lines if len(shown := plain(line)) > width and " " in shown.strip()]
+    shown = [plain(line) for line in lines]
+    return [one for one in shown if columns(one) > width and " " in one.strip().removesuffix(" \\")]
 
 
 def test_the_verdict_comes_first_and_names_the_stack() -> None:
@@ -150,6 +151,22 @@ def test_long_names_are_wrapped_too() -> None:
     made["layers"].insert(1, layer("dm-9", "loop", [], backing_file="/x" * 90))
     made["layers"][0]["below"].append(piece("dm-9", 0, start=MIB))
     assert too_wide(show(judged(off(made, dm_1=CHUNK)), no_costs, width=60), 60) == []
+
+
+def test_wide_characters_take_their_two_columns() -> None:
+    made = record()
+    made["mount"]["point"] = "/srv/" + "写真" * 30
+    made["layers"][0]["facts"]["volume"] = "倉庫 の データ"
+    lines = show(judged(made), no_costs, width=60)
+    assert too_wide(lines, 60) == []
+    assert any(58 < columns(plain(line)) <= 60 for line in lines)
+
+
+@given(st.text(st.characters(exclude_characters="\xa0"), max_size=200), st.integers(NARROWEST, 80))
+def test_wrapping_loses_nothing_but_spaces(text: str, width: int) -> None:
+    rows = wrap(text, width)
+    assert "".join(rows).replace(" ", "") == clean(text).replace(" ", "")
+    assert all(columns(row) <= width for row in rows)
 
 
 # Commands
