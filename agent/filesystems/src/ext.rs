@@ -1,25 +1,26 @@
 //! What ext2, ext3 and ext4 share: one family on the medium, one pair of tools, and on most kernels
 //! one driver.
 
-use std::collections::BTreeMap;
+mod audit;
+mod superblock;
+
 use std::path::Path;
 
 use fsdyno_spec::outcome::Reason;
-use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
-use serde_json::{Value, json};
 
-use crate::advise::{Asked, Hints};
 use crate::argv::Argv;
 use crate::barriers::Off;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Elsewhere, Facts, GeometryRule, Mismatch, Program};
+use crate::filesystem::{Elsewhere, Program};
 use crate::geometry::Geometry;
+use crate::geometry_rule::{Facts, GeometryRule};
 use crate::here::{Change, Here, KernelConfig};
-use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{Feature, Kind, OptionRow, Options, Rule, extra_mkfs, geometry_alone};
-use crate::plan::quote;
 use crate::verdict::{ToolVerdict, grown, made};
+
+pub(crate) use audit::{advise, upkeep};
+pub(crate) use superblock::{kind, superblock};
 
 pub(crate) const RESIZE2FS: Program =
     Program { name: "resize2fs", package: "e2fsprogs", version: &[], exit: grown };
@@ -233,10 +234,10 @@ pub(crate) const CHECK_READAHEAD: OptionRow = OptionRow {
 pub(crate) const GEOMETRY_RULE: GeometryRule = GeometryRule {
     mkfs: geometry_arguments,
     facts: geometry_facts,
-    tell,
+    tell: audit::tell,
     shown: &[("stripe", "stripe_width")],
     ignored_by: None,
-    mend,
+    mend: audit::mend,
 };
 
 fn geometry_arguments(
@@ -269,61 +270,6 @@ fn geometry_facts(geometry: Option<&Geometry>, block_size: u64) -> Result<Facts,
         .advise("make the chunk smaller, or `block_size` larger"));
     }
     Ok(vec![("stride", stride), ("stripe_width", geometry.stripe_width(block_size)?)])
-}
-
-/// Linux takes `remount,stripe=` since 2.6.30, in file-system blocks.
-fn tell(geometry: &Geometry, block_size: u64) -> Result<Vec<(String, Option<String>)>, Reason> {
-    Ok(vec![("stripe".to_string(), Some(geometry.stripe_width(block_size)?.to_string()))])
-}
-
-/// The superblock is told for later mounts, and this mount if the ext4 driver serves it.
-fn mend(wrong: &Mismatch<'_>) -> String {
-    let mut said: Vec<_> = wrong.expected.iter().map(|(name, number)| format!("{name}={number}")).collect();
-    said.sort();
-    let told = format!("tune2fs -E {} {}", said.join(","), quote(wrong.device));
-    let width = wrong.expected.iter().find(|(name, _)| *name == "stripe_width");
-    match (wrong.point, width) {
-        (Some(point), Some((_, width))) if wrong.driver == Some("ext4") => {
-            format!("{told} && mount -o remount,stripe={width} {}", quote(point))
-        }
-        _ => told,
-    }
-}
-
-/// Advice for ext4. The stride counts blocks, so the block's size is stated with it: mke2fs takes 1 KiB below
-/// 512 MiB.
-pub(crate) fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
-    let block = asked.block_size;
-    let Some(geometry) = asked.geometry else {
-        let words = if block == 4096 { String::new() } else { format!("-b {block}") };
-        let make =
-            asked.make("ext4", "mkfs.ext4", &words, "nothing is striped, so there is nothing to tell it");
-        let mount = asked.mount("ext4", "nothing else helps here");
-        return Ok(Hints { steps: vec![make, mount], notes: Vec::new() });
-    };
-    let told: Vec<_> = geometry_facts(Some(geometry), block)?
-        .into_iter()
-        .map(|(name, number)| format!("{name}={number}"))
-        .collect();
-    let make = asked.make(
-        "ext4",
-        "mkfs.ext4",
-        &format!("-b {block} -E {}", told.join(",")),
-        "it allocates in whole stripes and spreads its bitmaps over the members",
-    );
-    let mount =
-        asked.mount("ext4", "the stripe is in the superblock (stripe= is for arrays that grew since)");
-    let mut notes = vec![
-        "ext4: mke2fs 1.47.3 and newer sets stripe_width by itself only on rotational devices, so it is stated"
-            .to_string(),
-    ];
-    if block > 4096 {
-        notes.push(format!(
-            "ext4: blocks of {} are mounted only by kernels whose pages are as large, and by newer ones",
-            Bytes(block)
-        ));
-    }
-    Ok(Hints { steps: vec![make, mount], notes })
 }
 
 /// What came to ext4 after the oldest kernels that fsdyno runs on.
@@ -405,158 +351,3 @@ pub(crate) fn driver_hint(config: &KernelConfig) -> Option<String> {
 /// No mount shows it.
 pub(crate) const ELSEWHERE: &[Elsewhere] =
     &[Elsewhere { what: "its journal", fact: "external_journal", shown: None }];
-
-/// Where the superblock is, and how long.
-const OFFSET: u64 = 1024;
-const LENGTH: usize = 1024;
-
-const COMPAT: &[(u64, &str)] = &[
-    (0x1, "dir_prealloc"),
-    (0x2, "imagic_inodes"),
-    (0x4, "has_journal"),
-    (0x8, "ext_attr"),
-    (0x10, "resize_inode"),
-    (0x20, "dir_index"),
-    (0x200, "sparse_super2"),
-    (0x400, "fast_commit"),
-    (0x800, "stable_inodes"),
-    (0x1000, "orphan_file"),
-];
-const INCOMPAT: &[(u64, &str)] = &[
-    (0x1, "compression"),
-    (0x2, "filetype"),
-    (0x4, "needs_recovery"),
-    (0x8, "journal_dev"),
-    (0x10, "meta_bg"),
-    (0x40, "extent"),
-    (0x80, "64bit"),
-    (0x100, "mmp"),
-    (0x200, "flex_bg"),
-    (0x400, "ea_inode"),
-    (0x1000, "dirdata"),
-    (0x2000, "metadata_csum_seed"),
-    (0x4000, "large_dir"),
-    (0x8000, "inline_data"),
-    (0x10000, "encrypt"),
-    (0x20000, "casefold"),
-];
-const RO_COMPAT: &[(u64, &str)] = &[
-    (0x1, "sparse_super"),
-    (0x2, "large_file"),
-    (0x8, "huge_file"),
-    (0x10, "uninit_bg"),
-    (0x20, "dir_nlink"),
-    (0x40, "extra_isize"),
-    (0x100, "quota"),
-    (0x200, "bigalloc"),
-    (0x400, "metadata_csum"),
-    (0x800, "replica"),
-    (0x1000, "read-only"),
-    (0x2000, "project"),
-    (0x4000, "shared_blocks"),
-    (0x8000, "verity"),
-    (0x10000, "orphan_present"),
-];
-
-/// Reads the superblock. Layout: Linux `fs/ext4/ext4.h`, `struct ext4_super_block`.
-pub(crate) fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
-    let block = Block::read(medium, OFFSET, LENGTH, "ext superblock")?;
-    if block.le16(0x38) != 0xEF53 {
-        return Err(Reason::new("no ext2, ext3 or ext4 superblock here (its magic number is missing)"));
-    }
-    let exponent = block.le32(0x18);
-    let size = block_size(1024u64.checked_shl(exponent).unwrap_or(0), "ext superblock")?;
-    let compat = u64::from(block.le32(0x5C));
-    let incompat = u64::from(block.le32(0x60));
-    let wide = |low: usize, high: usize| {
-        let high = if incompat & 0x80 == 0 { 0 } else { block.le32(high) };
-        u64::from(high) << 32 | u64::from(block.le32(low))
-    };
-    let blocks = wide(0x4, 0x150);
-    let reserved = wide(0x8, 0x154);
-    let journal = compat & 0x4 != 0;
-    let mut features = names("compat", compat, COMPAT);
-    features.extend(names("incompat", incompat, INCOMPAT));
-    features.extend(names("ro_compat", u64::from(block.le32(0x64)), RO_COMPAT));
-    let percent = (u128::from(reserved) * 100 + u128::from(blocks / 2)) / u128::from(blocks.max(1));
-
-    let mut facts = BTreeMap::from([
-        ("size".to_string(), json!(blocks.saturating_mul(size))),
-        ("block_size".to_string(), json!(size)),
-        ("blocks".to_string(), json!(blocks)),
-        // In the option's own unit; mke2fs rounds the count down, so the nearest percent is what was asked.
-        ("reserved_blocks".to_string(), json!(u64::try_from(percent).unwrap_or(u64::MAX))),
-        ("reserved_blocks_count".to_string(), json!(reserved)),
-        ("inodes".to_string(), json!(block.le32(0))),
-        ("inode_size".to_string(), json!(if block.le32(0x4C) == 0 { 128 } else { block.le16(0x58) })),
-        ("blocks_per_group".to_string(), json!(block.le32(0x20))),
-        ("inodes_per_group".to_string(), json!(block.le32(0x28))),
-        ("stride".to_string(), json!(block.le16(0x164))),
-        ("stripe_width".to_string(), json!(block.le32(0x170))),
-        ("journal".to_string(), json!(journal)),
-        ("features".to_string(), json!(features)),
-        ("clean".to_string(), json!(block.le16(0x3A) & 1 == 1 && incompat & 0x4 == 0)),
-        ("label".to_string(), json!(block.text(0x78, 16))),
-    ]);
-    if journal {
-        let inode = block.le32(0xE0);
-        facts.insert("journal_inode".to_string(), json!(inode));
-        if inode == 0 {
-            facts.insert("external_journal".to_string(), json!(true));
-        }
-        // The superblock keeps a copy of the journal inode: type 1 is its block map and size.
-        if block.byte(0xFD) == 1 {
-            let bytes = u64::from(block.le32(0x10C + 15 * 4)) << 32 | u64::from(block.le32(0x10C + 16 * 4));
-            facts.insert("journal_size".to_string(), json!(bytes));
-        }
-    }
-    Ok(Superblock { uuid: block.uuid(0x68), facts })
-}
-
-/// Features that ext2's and ext3's drivers know, as in Linux 4.2, the last with both
-/// (`EXT3_FEATURE_*_SUPP` in `fs/ext3/ext3.h`), and those that they need not know.
-const OLD: &[&str] = &[
-    "dir_prealloc",
-    "imagic_inodes",
-    "has_journal",
-    "ext_attr",
-    "resize_inode",
-    "dir_index",
-    "filetype",
-    "needs_recovery",
-    "meta_bg",
-    "sparse_super",
-    "large_file",
-];
-
-/// Which of the family it is: with any feature that the older ones cannot have it is ext4, else ext3 if it
-/// has a journal.
-pub(crate) fn kind(superblock: &Superblock) -> &'static str {
-    let features = superblock.facts.get("features").and_then(Value::as_array);
-    let newer = features
-        .is_some_and(|all| all.iter().filter_map(Value::as_str).any(|feature| !OLD.contains(&feature)));
-    match superblock.facts.get("journal") {
-        _ if newer => "ext4",
-        Some(Value::Bool(true)) => "ext3",
-        _ => "ext2",
-    }
-}
-
-/// Reads the upkeep; fields as in [`superblock`]. The time of the last check has 40 bits.
-pub(crate) fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
-    let known = superblock(medium)?;
-    let block = Block::read(medium, OFFSET, LENGTH, "ext superblock")?;
-    let most = u64::from(block.le16(0x36));
-    let checked = u64::from(block.byte(0x277)) << 32 | u64::from(block.le32(0x40));
-    Ok(Upkeep {
-        journal: known.facts.get("journal_size").and_then(Value::as_u64).map(Bytes),
-        smallest_write: known.facts.get("block_size").and_then(Value::as_u64).map(Bytes),
-        mounts: Some(u64::from(block.le16(0x34))),
-        // A signed number; 0 and what is negative: never.
-        most_mounts: (1..0x8000).contains(&most).then_some(most),
-        checked: (checked > 0).then_some(checked),
-        check_interval: Some(u64::from(block.le32(0x44))).filter(|seconds| *seconds > 0),
-        errors: Some(u64::from(block.le32(0x194))),
-        ..Upkeep::default()
-    })
-}

@@ -9,8 +9,9 @@ use fsdyno_spec::trial::CheckMode;
 use serde_json::Value;
 
 use crate::TABLE;
-use crate::filesystem::{Elsewhere, FileSystem, Mismatch};
+use crate::filesystem::{Elsewhere, FileSystem};
 use crate::geometry::Geometry;
+use crate::geometry_rule::Mismatch;
 use crate::medium::{Medium, Superblock};
 use crate::options::Options;
 use crate::plan::{CommandLine, quote};
@@ -121,7 +122,7 @@ impl FileSystem {
     }
 
     /// Facts that its superblock should have for the stripe below.
-    fn expected(&self, standing: &Standing<'_>) -> Option<crate::filesystem::Facts> {
+    fn expected(&self, standing: &Standing<'_>) -> Option<crate::geometry_rule::Facts> {
         let rule = self.disk.as_ref()?.geometry?;
         // Where no superblock was read a mount shows units that need no block.
         let block = standing.number("block_size").unwrap_or(4096);

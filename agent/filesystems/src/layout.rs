@@ -118,7 +118,8 @@ impl Layout {
     }
 
     /// Copies of each chunk; 1 where parity protects it.
-    pub(crate) fn copies(self) -> u32 {
+    #[must_use]
+    pub fn copies(self) -> u32 {
         if let Self::Copies { count, .. } = self { count } else { 1 }
     }
 

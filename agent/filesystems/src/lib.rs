@@ -17,6 +17,7 @@ mod f2fs;
 mod filesystem;
 mod found;
 mod geometry;
+mod geometry_rule;
 mod here;
 mod jfs;
 mod layout;
@@ -36,12 +37,10 @@ pub use advise::{Advise, Asked, Hints};
 pub use argv::Argv;
 pub use barriers::{BarrierOff, Barriers, Off};
 pub use extra::MkfsFlag;
-pub use filesystem::{
-    Disk, Elsewhere, Facts, FileSystem, GeometryChoice, GeometryRule, Identity, Mismatch, Parameters,
-    Program, Role, Target, Told,
-};
+pub use filesystem::{Disk, Elsewhere, FileSystem, Identity, Program, Role, Target};
 pub use found::{Standing, of_mount, probe};
 pub use geometry::{Geometry, LVM_EXTENT, off};
+pub use geometry_rule::{Facts, GeometryChoice, GeometryRule, Mismatch, Parameters, Told};
 pub use here::{Here, KernelConfig};
 pub use layout::Layout;
 pub use medium::{Medium, Superblock};

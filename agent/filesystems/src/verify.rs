@@ -5,7 +5,8 @@ use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::units::Bytes;
 use serde_json::Value;
 
-use crate::filesystem::{FileSystem, Told};
+use crate::filesystem::FileSystem;
+use crate::geometry_rule::Told;
 use crate::medium::Superblock;
 use crate::options::{Choice, Kind, OptionRow, Options, Rule, spell};
 

@@ -1,27 +1,23 @@
 //! XFS.
 
-use std::collections::BTreeMap;
+mod audit;
+mod superblock;
 
 use fsdyno_spec::outcome::Reason;
-use fsdyno_spec::record::Upkeep;
 use fsdyno_spec::units::Bytes;
-use serde_json::{Value, json};
 
-use crate::advise::{Asked, Hints};
 use crate::argv::Argv;
 use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
-use crate::filesystem::{
-    Disk, Elsewhere, Facts, FileSystem, GeometryRule, Identity, Mismatch, Parameters, Program,
-};
+use crate::filesystem::{Disk, Elsewhere, FileSystem, Identity, Program};
 use crate::geometry::Geometry;
+use crate::geometry_rule::{Facts, GeometryRule};
 use crate::here::{Change, Here};
-use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{
     EXTRA_MOUNT, GEOMETRY, Kind, NOATIME, ONLINE_DISCARD, OptionRow, Options, Rule, extra_mkfs,
     geometry_alone,
 };
-use crate::plan::{POINT, quote};
+use crate::plan::POINT;
 use crate::verdict::{ToolVerdict, grown, made};
 
 pub(crate) static XFS: FileSystem = FileSystem {
@@ -43,18 +39,18 @@ pub(crate) static XFS: FileSystem = FileSystem {
         geometry: Some(GeometryRule {
             mkfs: geometry_arguments,
             facts: geometry_facts,
-            tell,
+            tell: audit::tell,
             shown: &[("sunit", "sunit"), ("swidth", "swidth")],
             ignored_by: Some("noalign"),
-            mend,
+            mend: audit::mend,
         }),
         grow: Ok((
             Program { name: "xfs_growfs", package: "xfsprogs", version: &["-V"], exit: grown },
             &["-d", POINT],
         )),
-        superblock,
+        superblock: superblock::superblock,
         is_it: |_| true,
-        upkeep,
+        upkeep: audit::upkeep,
         elsewhere: &[
             Elsewhere { what: "its log", fact: "external_log", shown: Some("logdev") },
             Elsewhere { what: "realtime data", fact: "external_realtime", shown: Some("rtdev") },
@@ -249,7 +245,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
     modules: &["xfs"],
     driver: |sys_fs, device| sys_fs.join("xfs").join(device).exists().then(|| "xfs".to_string()),
     driver_hint: |config| config.has("CONFIG_XFS_FS").then(|| "xfs".to_string()),
-    advise: Some(advise),
+    advise: Some(audit::advise),
 };
 
 /// What mount -o allocsize= takes: powers of two from a page to 1 GiB.
@@ -322,81 +318,6 @@ fn geometry_facts(geometry: Option<&Geometry>, block_size: u64) -> Result<Facts,
     // The superblock counts in blocks: what is no multiple of one cannot be kept.
     geometry.stride(block_size)?;
     Ok(vec![("sunit", geometry.sunit()), ("swidth", geometry.swidth())])
-}
-
-/// The largest stripe unit that its log can have (`XLOG_MAX_RECORD_BSIZE` in `fs/xfs/libxfs/xfs_log_format.h`).
-const MOST_LOG_UNIT: Bytes = Bytes::kib(256);
-
-fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
-    let block = match asked.block_size {
-        4096 => String::new(),
-        other => format!("-b size={other}"),
-    };
-    let Some(geometry) = asked.geometry else {
-        let make =
-            asked.make("xfs", "mkfs.xfs", &block, "nothing is striped, so there is nothing to tell it");
-        let mount = asked.mount("xfs", "nothing else helps here");
-        return Ok(Hints { steps: vec![make, mount], notes: Vec::new() });
-    };
-    geometry_facts(Some(geometry), asked.block_size)?;
-    if let Some(size) = asked.size.filter(|size| *size < LEAST_STRIPED) {
-        return Err(too_small(size));
-    }
-    let words = format!("{block} -d su={}k,sw={}", geometry.chunk.0 >> 10, geometry.data_disks);
-    let mut why = "inodes, large files and the log begin on stripes".to_string();
-    if geometry.chunk > MOST_LOG_UNIT {
-        why += "; mkfs.xfs warns that the log takes a unit of 32 KiB: it has room for 256 KiB at most";
-    }
-    let make = asked.make("xfs", "mkfs.xfs", words.trim(), why);
-    let mount = asked
-        .mount("xfs", "the stripe is in the superblock (sunit= and swidth= are for arrays that grew since)");
-    let mut notes = vec![
-        "xfs: mkfs.xfs leaves out what it detects on devices below 1 GiB, so su and sw are stated"
-            .to_string(),
-    ];
-    if asked.block_size > 4096 {
-        notes.push(format!(
-            "xfs: blocks of {} are mounted only by kernels whose pages are as large, and since Linux 6.12",
-            Bytes(asked.block_size)
-        ));
-    }
-    Ok(Hints { steps: vec![make, mount], notes })
-}
-
-/// `mount -o remount,swidth=` returns 0 and changes nothing (Linux 6.1), so it must not be tried.
-fn tell(geometry: &Geometry, _: u64) -> Result<Parameters, Reason> {
-    let (sunit, swidth) = (geometry.sunit(), geometry.swidth());
-    Err(Reason::new("a mounted XFS cannot be told a new stripe: a remount takes `swidth` and ignores it").advise(
-        format!(
-            "unmount it and mount it with sunit={sunit},swidth={swidth} (mount_sunit, mount_swidth): that holds if \
-             it was made with the same sunit; one made without a geometry cannot gain it and must be made anew"
-        ),
-    ))
-}
-
-/// A mount takes another stripe if the superblock has one, of whatever size (`xfs_validate_new_dalign` in
-/// `fs/xfs/xfs_mount.c`); without one the mount fails. The superblock keeps it only where mkfs would have put
-/// the root inode at the same place, so later mounts may need the options again.
-fn mend(wrong: &Mismatch<'_>) -> String {
-    let made = wrong.made.iter().any(|(name, number)| *name == "sunit" && *number > 0);
-    let Mismatch { device, point, geometry, .. } = *wrong;
-    if !made {
-        return format!(
-            "# made without a stripe, it cannot be told one: save its files, then mkfs.xfs -f -d su={},sw={} {}",
-            geometry.chunk.0,
-            geometry.data_disks,
-            quote(device)
-        );
-    }
-    let options = format!("sunit={},swidth={}", geometry.sunit(), geometry.swidth());
-    match point {
-        Some("/") => format!("# it is the root: boot with rootflags={options} on the kernel's command line"),
-        Some(point) => {
-            let (point, device) = (quote(point), quote(device));
-            format!("umount {point} && mount -o {options} {device} {point} # and in /etc/fstab")
-        }
-        None => format!("mount -o {options} {} /mnt # and in /etc/fstab", quote(device)),
-    }
 }
 
 /// Mount options that Linux took away, from its `Documentation/admin-guide/xfs.rst`.
@@ -491,95 +412,4 @@ fn checked(code: i32) -> ToolVerdict {
         4 => ToolVerdict::bad("errors were corrected, although a check must not change anything"),
         _ => ToolVerdict::unknown(),
     }
-}
-
-const LENGTH: usize = 512;
-
-const RO_COMPAT: &[(u64, &str)] = &[(0x1, "finobt"), (0x2, "rmapbt"), (0x4, "reflink"), (0x8, "inobtcount")];
-/// Of version 4.
-const FEATURES2: &[(u64, &str)] =
-    &[(0x2, "lazy_count"), (0x8, "attr2"), (0x80, "projid32"), (0x200, "ftype")];
-const INCOMPAT: &[(u64, &str)] = &[
-    (0x1, "ftype"),
-    (0x2, "sparse"),
-    (0x4, "meta_uuid"),
-    (0x8, "bigtime"),
-    (0x10, "needsrepair"),
-    (0x20, "nrext64"),
-    (0x40, "exchange"),
-    (0x80, "parent"),
-    (0x100, "metadir"),
-];
-
-/// Reads the superblock. Layout: Linux `fs/xfs/libxfs/xfs_format.h`, `struct xfs_dsb` (big-endian).
-fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
-    let block = Block::read(medium, 0, LENGTH, "XFS superblock")?;
-    if block.slice(0, 4) != b"XFSB" {
-        return Err(Reason::new("no XFS superblock here (its magic number is missing)"));
-    }
-    let size = block_size(u64::from(block.be32(4)), "XFS superblock")?;
-    let version = block.be16(100) & 0xF;
-    let mut features: Vec<String> = Vec::new();
-    let (features2, ro_compat, incompat) = (block.be32(200), block.be32(212), block.be32(216));
-    let v5 = version >= 5;
-    if v5 {
-        features.push("crc".to_string());
-        features.extend(names("compat", u64::from(block.be32(208)), &[]));
-        features.extend(names("ro_compat", u64::from(ro_compat), RO_COMPAT));
-        features.extend(names("incompat", u64::from(incompat), INCOMPAT));
-        features.extend(names("log_incompat", u64::from(block.be32(220)), &[(0x1, "xattrs")]));
-    } else {
-        features.extend(names("features2", u64::from(features2), FEATURES2));
-    }
-    // The medium has blocks; the options have sectors, as mkfs.xfs.
-    let sectors = |at: usize| u64::from(block.be32(at)) * (size / 512);
-    let blocks = block.be64(8);
-    let mut facts = BTreeMap::from([
-        ("size".to_string(), json!(blocks.saturating_mul(size))),
-        ("block_size".to_string(), json!(size)),
-        ("blocks".to_string(), json!(blocks)),
-        ("sector_size".to_string(), json!(block.be16(102))),
-        ("agcount".to_string(), json!(block.be32(88))),
-        ("agblocks".to_string(), json!(block.be32(84))),
-        ("inode_size".to_string(), json!(block.be16(104))),
-        ("log_size".to_string(), json!(u64::from(block.be32(96)) * size)),
-        ("log_stripe_unit".to_string(), json!(block.be32(196))),
-        ("sunit".to_string(), json!(sectors(184))),
-        ("swidth".to_string(), json!(sectors(188))),
-        ("version".to_string(), json!(version)),
-        ("crc".to_string(), json!(v5)),
-        ("finobt".to_string(), json!(v5 && ro_compat & 0x1 != 0)),
-        ("rmapbt".to_string(), json!(v5 && ro_compat & 0x2 != 0)),
-        ("reflink".to_string(), json!(v5 && ro_compat & 0x4 != 0)),
-        ("bigtime".to_string(), json!(v5 && incompat & 0x8 != 0)),
-        ("lazy_count".to_string(), json!(features2 & 0x2 != 0)),
-        ("features".to_string(), json!(features)),
-        ("label".to_string(), json!(block.text(108, 12))),
-    ]);
-    if block.be64(48) == 0 {
-        facts.insert("external_log".to_string(), json!(true));
-    }
-    // Zoned ones may have it behind the rest (`sb_rtstart`, since Linux 6.15).
-    if block.be64(16) != 0 && block.be64(288) == 0 {
-        facts.insert("external_realtime".to_string(), json!(true));
-    }
-    Ok(Superblock { uuid: block.uuid(32), facts })
-}
-
-/// The least log that mkfs.xfs makes, on whatever device it takes, since xfsprogs 5.19: a smaller one, as
-/// older versions made on devices below 128 GiB, does not absorb bursts of metadata.
-const USUAL_LOG: Bytes = Bytes::mib(64);
-/// The least device that it takes since then.
-const USUAL_SIZE: u64 = 300 << 20;
-
-/// Reads the upkeep from the superblock.
-fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
-    let facts = superblock(medium)?.facts;
-    let number = |name: &str| facts.get(name).and_then(Value::as_u64);
-    Ok(Upkeep {
-        journal: number("log_size").map(Bytes),
-        journal_usual: number("size").filter(|size| *size >= USUAL_SIZE).map(|_| USUAL_LOG),
-        smallest_write: number("sector_size").map(Bytes),
-        ..Upkeep::default()
-    })
 }

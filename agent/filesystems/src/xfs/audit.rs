@@ -1,0 +1,108 @@
+//! What people are told of an XFS: how to make it, its upkeep, and how its stripe is mended.
+
+use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record::Upkeep;
+use fsdyno_spec::units::Bytes;
+use serde_json::Value;
+
+use super::superblock::superblock;
+use super::{LEAST_STRIPED, geometry_facts, too_small};
+use crate::advise::{Asked, Hints};
+use crate::geometry::Geometry;
+use crate::geometry_rule::{Mismatch, Parameters};
+use crate::medium::Medium;
+use crate::plan::quote;
+
+/// The largest stripe unit that its log can have (`XLOG_MAX_RECORD_BSIZE` in `fs/xfs/libxfs/xfs_log_format.h`).
+const MOST_LOG_UNIT: Bytes = Bytes::kib(256);
+
+pub(super) fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
+    let block = match asked.block_size {
+        4096 => String::new(),
+        other => format!("-b size={other}"),
+    };
+    let Some(geometry) = asked.geometry else {
+        let make =
+            asked.make("xfs", "mkfs.xfs", &block, "nothing is striped, so there is nothing to tell it");
+        let mount = asked.mount("xfs", "nothing else helps here");
+        return Ok(Hints { steps: vec![make, mount], notes: Vec::new() });
+    };
+    geometry_facts(Some(geometry), asked.block_size)?;
+    if let Some(size) = asked.size.filter(|size| *size < LEAST_STRIPED) {
+        return Err(too_small(size));
+    }
+    let words = format!("{block} -d su={}k,sw={}", geometry.chunk.0 >> 10, geometry.data_disks);
+    let mut why = "inodes, large files and the log begin on stripes".to_string();
+    if geometry.chunk > MOST_LOG_UNIT {
+        why += "; mkfs.xfs warns that the log takes a unit of 32 KiB: it has room for 256 KiB at most";
+    }
+    let make = asked.make("xfs", "mkfs.xfs", words.trim(), why);
+    let mount = asked
+        .mount("xfs", "the stripe is in the superblock (sunit= and swidth= are for arrays that grew since)");
+    let mut notes = vec![
+        "xfs: mkfs.xfs leaves out what it detects on devices below 1 GiB, so su and sw are stated"
+            .to_string(),
+    ];
+    if asked.block_size > 4096 {
+        notes.push(format!(
+            "xfs: blocks of {} are mounted only by kernels whose pages are as large, and since Linux 6.12",
+            Bytes(asked.block_size)
+        ));
+    }
+    Ok(Hints { steps: vec![make, mount], notes })
+}
+
+/// `mount -o remount,swidth=` returns 0 and changes nothing (Linux 6.1), so it must not be tried.
+pub(super) fn tell(geometry: &Geometry, _: u64) -> Result<Parameters, Reason> {
+    let (sunit, swidth) = (geometry.sunit(), geometry.swidth());
+    Err(Reason::new("a mounted XFS cannot be told a new stripe: a remount takes `swidth` and ignores it").advise(
+        format!(
+            "unmount it and mount it with sunit={sunit},swidth={swidth} (mount_sunit, mount_swidth): that holds if \
+             it was made with the same sunit; one made without a geometry cannot gain it and must be made anew"
+        ),
+    ))
+}
+
+/// A mount takes another stripe if the superblock has one, of whatever size (`xfs_validate_new_dalign` in
+/// `fs/xfs/xfs_mount.c`); without one the mount fails. The superblock keeps it only where mkfs would have put
+/// the root inode at the same place, so later mounts may need the options again.
+pub(super) fn mend(wrong: &Mismatch<'_>) -> String {
+    let made = wrong.made.iter().any(|(name, number)| *name == "sunit" && *number > 0);
+    let Mismatch { device, point, geometry, .. } = *wrong;
+    if !made {
+        return format!(
+            "# made without a stripe, it cannot be told one: save its files, then mkfs.xfs -f -d su={},sw={} {}",
+            geometry.chunk.0,
+            geometry.data_disks,
+            quote(device)
+        );
+    }
+    let options = format!("sunit={},swidth={}", geometry.sunit(), geometry.swidth());
+    match point {
+        Some("/") => format!("# it is the root: boot with rootflags={options} on the kernel's command line"),
+        Some(point) => {
+            let (point, device) = (quote(point), quote(device));
+            format!("umount {point} && mount -o {options} {device} {point} # and in /etc/fstab")
+        }
+        None => format!("mount -o {options} {} /mnt # and in /etc/fstab", quote(device)),
+    }
+}
+
+/// The least log that mkfs.xfs makes, on whatever device it takes, since xfsprogs 5.19: a smaller one, as
+/// older versions made on devices below 128 GiB, does not absorb bursts of metadata.
+const USUAL_LOG: Bytes = Bytes::mib(64);
+
+/// The least device that it takes since then.
+const USUAL_SIZE: u64 = 300 << 20;
+
+/// Reads the upkeep from the superblock.
+pub(super) fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
+    let facts = superblock(medium)?.facts;
+    let number = |name: &str| facts.get(name).and_then(Value::as_u64);
+    Ok(Upkeep {
+        journal: number("log_size").map(Bytes),
+        journal_usual: number("size").filter(|size| *size >= USUAL_SIZE).map(|_| USUAL_LOG),
+        smallest_write: number("sector_size").map(Bytes),
+        ..Upkeep::default()
+    })
+}
