@@ -29,6 +29,8 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 def lines(advice: Mapping[str, Any]) -> Iterator[Line]:
     """An answer of the agent's verb `align`, line by line."""
     yield _line(title(advice["array"]), "bold")
+    for warning in advice.get("warnings", ()):
+        yield from _wrapped(warning, "red", bullet="! ")
     numbers = advice.get("numbers")
     if numbers:
         yield from (_line(f"  {name:<17}{value}") for name, value in table(numbers))

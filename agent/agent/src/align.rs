@@ -51,6 +51,8 @@ struct Found {
     /// None if nothing is striped.
     geometry: Option<Geometry>,
     place: Place,
+    /// Who uses the device, in words.
+    users: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -67,7 +69,7 @@ pub fn align(options: &Options) -> Result<Advice, Reason> {
 }
 
 fn advice(found: Found, block: u64) -> Result<Advice, Reason> {
-    let Found { array, geometry, place, mut notes } = found;
+    let Found { array, geometry, place, users, mut notes } = found;
     let geometry = geometry.as_ref();
     let numbers = numbers(geometry, block)?;
     let mut steps = steps::below(&place, geometry);
@@ -90,7 +92,15 @@ fn advice(found: Found, block: u64) -> Result<Advice, Reason> {
     steps.extend(steps::read_ahead(&place, geometry));
     steps.sort_by_key(|step| ORDER.iter().position(|kind| *kind == step.kind));
     notes.extend(steps::names(&place));
-    Ok(Advice { fsdyno_align: ADVICE, array, numbers, steps, notes })
+    let warnings = warnings(&place, &users);
+    Ok(Advice { fsdyno_align: ADVICE, array, numbers, warnings, steps, notes })
+}
+
+/// What the commands cost whoever types them, the worst first.
+fn warnings(place: &Place, users: &[String]) -> Vec<String> {
+    let lost = "these commands make everything anew: what is on the device is lost";
+    let used = (!users.is_empty()).then(|| format!("{} is in use: {}", place.node, users.join("; ")));
+    used.into_iter().chain([lost.to_string()]).collect()
 }
 
 /// Kinds of steps in the order of doing them: a file system with a read-ahead of its own has it when mounted.
@@ -122,7 +132,7 @@ fn by_hand(options: &Options) -> Result<Found, Reason> {
         chunk: geometry.map(|geometry| geometry.chunk),
         layout: Layout::of(level, layout)?.map(Layout::name),
     };
-    Ok(Found { array, geometry, place: Place::by_hand(), notes })
+    Ok(Found { array, geometry, place: Place::by_hand(), users: Vec::new(), notes })
 }
 
 fn known_level(number: u64) -> Result<Level, Reason> {

@@ -1,6 +1,7 @@
 //! The advice for published arrays, what is refused, and that every command has the numbers of the answer.
 
 use super::*;
+use std::path::Path;
 
 fn asked(level: u64, members: u64, kib: Option<u64>, layout: Option<&str>) -> Options {
     Options {
@@ -35,11 +36,11 @@ fn twelve_disks_of_raid_6() {
     assert_eq!((numbers.stride, numbers.stripe_width, numbers.data_disks), (32, 320, 10));
     assert_eq!((numbers.su, numbers.sw, numbers.sunit, numbers.swidth), (Bytes::kib(128), 10, 256, 2560));
     assert_eq!((numbers.stripe, numbers.extent), (Bytes::kib(1280), Bytes::mib(5)));
-    assert_eq!(commands(&advice, "partition"), ["echo start=5MiB | sfdisk -X gpt /dev/md0"]);
-    assert_eq!(commands(&advice, "pvcreate"), ["pvcreate --dataalignment 1280k /dev/md0"]);
-    assert_eq!(commands(&advice, "vgcreate"), ["vgcreate -s 5m vg0 /dev/md0"]);
+    assert_eq!(commands(&advice, "partition"), ["echo start=5MiB | sfdisk -X gpt /dev/ARRAY"]);
+    assert_eq!(commands(&advice, "pvcreate"), ["pvcreate --dataalignment 1280k /dev/ARRAY"]);
+    assert_eq!(commands(&advice, "vgcreate"), ["vgcreate -s 5m vg0 /dev/ARRAY"]);
     assert_eq!(commands(&advice, "lvcreate"), ["lvcreate -n data -l 100%FREE vg0"]);
-    assert_eq!(commands(&advice, "read_ahead"), ["blockdev --setra 5120 /dev/md0"]);
+    assert_eq!(commands(&advice, "read_ahead"), ["blockdev --setra 5120 /dev/ARRAY"]);
     assert_eq!(commands(&advice, "mkfs").len(), 3);
     assert_eq!(advice.array.layout.as_deref(), Some("left-symmetric"));
 }
@@ -50,8 +51,8 @@ fn four_disks_of_raid_5() {
     let numbers = advice.numbers.clone().expect("striped");
     assert_eq!((numbers.stride, numbers.stripe_width), (16, 48));
     assert_eq!((numbers.sunit, numbers.swidth), (128, 384));
-    assert_eq!(commands(&advice, "vgcreate"), ["vgcreate -s 6m vg0 /dev/md0"]);
-    assert_eq!(commands(&advice, "partition"), ["echo start=3MiB | sfdisk -X gpt /dev/md0"]);
+    assert_eq!(commands(&advice, "vgcreate"), ["vgcreate -s 6m vg0 /dev/ARRAY"]);
+    assert_eq!(commands(&advice, "partition"), ["echo start=3MiB | sfdisk -X gpt /dev/ARRAY"]);
     let why = &advice.steps.iter().find(|step| step.kind == "vgcreate").expect("a group").why;
     assert!(why.contains("192 KiB") && why.contains("4 MiB"), "{why}");
 }
@@ -72,9 +73,9 @@ fn where_nothing_is_striped_advice_is_plain() {
     for options in [asked(1, 2, None, None), asked(0, 1, None, None), asked(1, 3, Some(64), None)] {
         let advice = advised(&options);
         assert_eq!((advice.numbers.as_ref(), advice.array.chunk), (None, None));
-        assert_eq!(commands(&advice, "partition"), ["echo start=1MiB | sfdisk -X gpt /dev/md0"]);
-        assert_eq!(commands(&advice, "pvcreate"), ["pvcreate /dev/md0"]);
-        assert_eq!(commands(&advice, "vgcreate"), ["vgcreate vg0 /dev/md0"]);
+        assert_eq!(commands(&advice, "partition"), ["echo start=1MiB | sfdisk -X gpt /dev/ARRAY"]);
+        assert_eq!(commands(&advice, "pvcreate"), ["pvcreate /dev/ARRAY"]);
+        assert_eq!(commands(&advice, "vgcreate"), ["vgcreate vg0 /dev/ARRAY"]);
         assert_eq!(commands(&advice, "mkfs").len(), 3);
         assert!(commands(&advice, "mkfs").iter().all(|command| !command.contains('=')), "{advice:?}");
         assert!(commands(&advice, "read_ahead").is_empty());
@@ -126,6 +127,19 @@ fn every_command_has_the_numbers_of_the_answer() {
             }
         }
     }
+}
+
+#[test]
+fn commands_of_a_described_array_find_no_device_and_the_loss_is_told_first() {
+    let advice = advised(&asked(5, 4, Some(64), None));
+    let lost = "these commands make everything anew: what is on the device is lost";
+    assert_eq!(advice.warnings, [lost]);
+    assert!(advice.steps.iter().all(|step| !step.command.contains("/dev/md")), "{:?}", advice.steps);
+    assert!(advice.notes.iter().any(|note| note.contains("/dev/ARRAYp1 or /dev/vg0/data")), "{advice:?}");
+    assert!(!Path::new("/dev/ARRAY").exists());
+    let users = ["mounted on /srv", "held by dm-0"].map(String::from);
+    let told = warnings(&Place::by_hand(), &users);
+    assert_eq!(told, ["/dev/ARRAY is in use: mounted on /srv; held by dm-0", lost]);
 }
 
 #[test]

@@ -19,6 +19,9 @@ pub struct Advice {
     /// Its numbers; none where nothing is striped (RAID 1, one disk).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
+    /// What is to be known before the first command is typed.
+    #[serde(default)]
+    pub warnings: Vec<String>,
     /// What to do, in the order of doing it.
     pub steps: Vec<Step>,
     /// What else is to be known.

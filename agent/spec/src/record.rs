@@ -27,7 +27,7 @@ pub struct StackRecord {
     pub fsdyno_record: u32,
     /// When it was taken, seconds since 1970.
     pub taken: u64,
-    /// What was asked for: a path or a device.
+    /// What was asked for, if it was a device; else the mount point that the path is on.
     pub target: String,
     /// The host.
     pub host: Host,
@@ -56,11 +56,12 @@ pub struct StackRecord {
 pub struct Mounted {
     /// Where.
     pub point: String,
-    /// What was mounted.
+    /// What was mounted; empty where no device of the host is below, as it may name servers, users, folders.
     pub source: String,
     /// The driver, as it names itself.
     pub fstype: String,
-    /// Options of the mount and of the file system as the kernel shows them, without repetitions.
+    /// Options of the mount and of the file system as the kernel shows them, without repetitions; where no
+    /// device of the host is below, only those without a value.
     pub options: Vec<String>,
     /// Name below /sys/class/bdi of what has the read-ahead of its files: the number of the device
     /// (`major:minor`), or a name of the file system's own.

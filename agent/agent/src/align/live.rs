@@ -6,25 +6,25 @@ use fsdyno_filesystems::Geometry;
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::{LayerKind, StackLayer, Striped};
 use fsdyno_spec::units::Bytes;
-use fsdyno_stack::walk::array_under;
+use fsdyno_stack::walk::{UnderDevice, array_under};
 
 use super::Found;
 use super::steps::{Place, exactly};
 
 /// The array at or below a device.
 pub fn found(device: &Path) -> Result<Found, Reason> {
-    let (array, geometry, layers, striped) = array_under(device)?;
+    let UnderDevice { array, geometry, layers, striped, users } = array_under(device)?;
     let Some(top) = layers.first() else {
         return Err(Reason::new(format!("nothing is known of {}", device.display()))
             .advise("describe the array: --level, --members, --chunk"));
     };
     let mut notes = Vec::new();
-    if let (Some(geometry), Some(striped)) = (geometry.as_ref(), striped.as_ref()) {
-        let layer = |name: &str| layers.iter().find(|layer| layer.name == name);
+    let layer = |name: &str| layers.iter().find(|layer| layer.name == name);
+    for (striped, geometry) in striped.iter().filter_map(|striped| Some((striped, geometry.as_ref()?))) {
         notes.extend(announced(layer(&striped.on), geometry));
         notes.extend(off(top, striped, geometry, &layer));
     }
-    Ok(Found { place: Place::of(top), array, geometry, notes })
+    Ok(Found { place: Place::of(top), array, geometry, users, notes })
 }
 
 /// What the kernel announces of the array, where that is something else: tools that detect believe it.

@@ -23,9 +23,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// An array that nobody has named.
+    /// An array that nobody has named, by a node that no device has: a command that is pasted as it is must
+    /// not find somebody's array.
     pub fn by_hand() -> Self {
-        Self { node: "/dev/md0".to_string(), size: None, described: true, partitions: true, volumes: true }
+        Self { node: "/dev/ARRAY".to_string(), size: None, described: true, partitions: true, volumes: true }
     }
 
     /// A device of the live stack.
@@ -112,13 +113,13 @@ pub fn read_ahead(place: &Place, geometry: Option<&Geometry>) -> Option<Step> {
         "read_ahead",
         format!("blockdev --setra {sectors} {}", quote(&place.node)),
         format!(
-            "two stripes keep {} data disks busy for one reader; md sets that by itself, hardware stays at 128 KiB",
+            "two stripes keep {} data disks busy for one reader; md sets that by itself, hardware that announces nothing stays at 128 KiB",
             geometry.data_disks
         ),
     ))
 }
 
-/// What stands for what, and what the commands do to it.
+/// What stands for what.
 pub fn names(place: &Place) -> Vec<String> {
     let mut notes = Vec::new();
     let node = &place.node;
@@ -130,7 +131,7 @@ pub fn names(place: &Place) -> Vec<String> {
         notes.push("/mnt stands for your own name".to_string());
     }
     let instead = match (place.partitions, place.volumes) {
-        (true, _) => Some(format!("{} or /dev/vg0/data", first_partition(node))),
+        (true, _) => Some(format!("{} or /dev/vg0/data", first_partition(place))),
         (false, true) => Some("/dev/vg0/data".to_string()),
         (false, false) => None,
     };
@@ -138,14 +139,14 @@ pub fn names(place: &Place) -> Vec<String> {
         let what = if place.partitions { "a partition and LVM are" } else { "LVM is" };
         notes.push(format!("{what} not needed: with them, later commands take {instead} instead of {node}"));
     }
-    notes.push("these commands make everything anew: what is on the device is lost".to_string());
     notes
 }
 
-/// The kernel's name for it (`disk_name` in `block/partitions/core.c`).
-fn first_partition(node: &str) -> String {
-    let between = if node.ends_with(|last: char| last.is_ascii_digit()) { "p" } else { "" };
-    format!("{node}{between}1")
+/// The kernel's name for it (`disk_name` in `block/partitions/core.c`). Names of arrays end with a digit.
+fn first_partition(place: &Place) -> String {
+    let digit = place.node.ends_with(|last: char| last.is_ascii_digit());
+    let between = if digit || place.described { "p" } else { "" };
+    format!("{}{between}1", place.node)
 }
 
 /// A size in the largest unit in which it is whole: `1280 KiB`, not `1.2 MiB`.

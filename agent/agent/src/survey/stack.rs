@@ -6,22 +6,19 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fsdyno_filesystems::{FileSystem, Geometry, Standing, Superblock};
+use fsdyno_filesystems::{FileSystem, Standing, Superblock};
 use fsdyno_probe::space::{free_pieces, space};
+use fsdyno_probe::timers::Jobs;
 use fsdyno_probe::{host, timers};
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::{FoundFileSystem, Mounted, RECORD, Space, StackRecord, Unseen, Upkeep};
 use fsdyno_spec::survey::Host;
-use fsdyno_stack::walk::{Walked, answers, walk};
+use fsdyno_stack::walk::{Walked, answers, walk, within};
 use rustix::fs::OFlags;
 
 use super::BECOME_ROOT;
-
-/// What a device may take to answer. One that is dead or suspended never does.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the listing of free pieces may take.
 const LISTING: Duration = Duration::from_millis(150);
@@ -31,24 +28,26 @@ const LISTING: Duration = Duration::from_millis(150);
 /// # Errors
 /// What the target is that nothing can be said of.
 pub fn stack(target: &Path) -> Result<StackRecord, Reason> {
-    Ok(compose(target, walk(target)?, host::host()))
+    Ok(compose(walk(target)?, host::host()))
 }
 
 /// The record of what was walked.
-fn compose(target: &Path, walked: Walked, host: Host) -> StackRecord {
+fn compose(walked: Walked, host: Host) -> StackRecord {
     let mut unseen = walked.unseen.clone();
     let filesystem = filesystem(&walked, host.root, &mut unseen);
+    let Jobs { timers, gap } = timers::timers(Path::new("/"));
+    unseen.extend(gap.map(|reason| Unseen { what: "timers".into(), layer: None, reason }));
     let taken = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     StackRecord {
         fsdyno_record: RECORD,
         taken,
-        target: target.display().to_string(),
+        target: walked.target,
         host,
         mount: walked.mount,
         filesystem,
         layers: walked.layers,
         striped: walked.striped,
-        timers: timers::timers(Path::new("/")),
+        timers,
         unseen,
     }
 }
@@ -78,10 +77,7 @@ fn filesystem(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Option<F
     let mount = walked.mount.as_ref();
     found.barriers = mount.and_then(|mount| row.ordered(&mount.options));
     if let Some(first) = walked.layers.first() {
-        let geometry = walked
-            .striped
-            .first()
-            .map(|striped| Geometry { chunk: striped.chunk, data_disks: striped.data_disks });
+        let geometry = walked.stripe();
         let driver = mount.and_then(|_| row.driver(&first.name));
         let standing = Standing {
             device: &first.node,
@@ -104,14 +100,17 @@ fn medium(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Read {
     if walked.mount.is_none() && first.facts.contains_key("pv_start") {
         return Read::default();
     }
+    if !walked.held.is_empty() {
+        let reason = Reason::new(format!("{} is held by {}", first.node, walked.held.join(", ")))
+            .advise("audit that: what is on this device belongs to it");
+        unseen.push(Unseen { what: "superblock".into(), layer: Some(first.name.clone()), reason });
+        return Read::default();
+    }
     let read = match root {
         false => Err(Reason::new(format!("only root may read {}", first.node)).advise(BECOME_ROOT)),
         true => answers(&walked.layers, &first.name).and_then(|()| {
             let (node, fstype) = (PathBuf::from(&first.node), walked.fstype.clone());
-            within(PATIENCE, move || read(&node, fstype.as_deref())).unwrap_or_else(|| {
-                Err(Reason::new(format!("{} did not answer within {PATIENCE:?}", first.node))
-                    .advise("look into the kernel log for a device that hangs or is suspended"))
-            })
+            within(Path::new(&first.node), move || read(&node, fstype.as_deref()))
         }),
     };
     read.unwrap_or_else(|reason| {
@@ -153,27 +152,27 @@ fn read(node: &Path, fstype: Option<&str>) -> Result<Read, Reason> {
 /// How full it is; its pieces only where there is a device for them to be on.
 fn filled(mount: &Mounted, walked: &Walked, unseen: &mut Vec<Unseen>) -> Option<Space> {
     let point = PathBuf::from(&mount.point);
-    let counted = within(PATIENCE, {
-        let point = point.clone();
-        move || space(&point)
-    });
     let mut told = |what: &str, reason: Reason| {
         unseen.push(Unseen { what: what.into(), layer: None, reason });
     };
-    let counted = counted.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()));
+    let counted = within(&point, {
+        let point = point.clone();
+        move || space(&point).map_err(|error| uncounted(&point, &error))
+    });
     let mut space = match counted {
         Ok(space) => space,
-        Err(error) => {
-            let message = format!("the space of {} cannot be read: {error}", mount.point);
-            told("space", Reason::new(message).advise("look whether the file system or its device hangs"));
+        Err(reason) => {
+            told("space", reason);
             return None;
         }
     };
     if let Some(first) = walked.layers.first() {
+        let fstype = mount.fstype.clone();
         let listed = answers(&walked.layers, &first.name).and_then(|()| {
-            within(PATIENCE, move || free_pieces(&point, LISTING))
-                .unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
-                .map_err(|error| unlisted(mount, &error))
+            let list = point.clone();
+            within(&point, move || {
+                free_pieces(&list, LISTING).map_err(|error| unlisted(&list, &fstype, &error))
+            })
         });
         match listed {
             Ok(pieces) => space.pieces = Some(pieces),
@@ -183,25 +182,23 @@ fn filled(mount: &Mounted, walked: &Walked, unseen: &mut Vec<Unseen>) -> Option<
     Some(space)
 }
 
-fn unlisted(mount: &Mounted, error: &io::Error) -> Reason {
-    match error.kind() {
-        io::ErrorKind::Unsupported => {
-            Reason::new(format!("{} has no list of its free space to be read", mount.fstype))
-        }
-        io::ErrorKind::PermissionDenied => {
-            Reason::new(format!("only root may list the free space of {}", mount.point)).advise(BECOME_ROOT)
-        }
-        _ => Reason::new(format!("the free space of {} cannot be listed: {error}", mount.point))
-            .advise("look into the kernel log for a file system or device that hangs or fails"),
-    }
+fn uncounted(point: &Path, error: &io::Error) -> Reason {
+    Reason::new(format!("the space of {} cannot be read: {error}", point.display()))
+        .advise("look whether the file system or its device hangs")
 }
 
-/// What `work` answers within this time. If it hangs, it goes with the agent: the kernel lets a process
-/// that reads a device or a mount be killed.
-fn within<T: Send + 'static>(time: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (answer, answered) = mpsc::channel();
-    std::thread::spawn(move || answer.send(work()));
-    answered.recv_timeout(time).ok()
+fn unlisted(point: &Path, fstype: &str, error: &io::Error) -> Reason {
+    match error.kind() {
+        io::ErrorKind::Unsupported => {
+            Reason::new(format!("{fstype} has no list of its free space to be read"))
+        }
+        io::ErrorKind::PermissionDenied => {
+            Reason::new(format!("only root may list the free space of {}", point.display()))
+                .advise(BECOME_ROOT)
+        }
+        _ => Reason::new(format!("the free space of {} cannot be listed: {error}", point.display()))
+            .advise("look into the kernel log for a file system or device that hangs or fails"),
+    }
 }
 
 #[cfg(test)]

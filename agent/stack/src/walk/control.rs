@@ -20,6 +20,9 @@ const FULL: u32 = 1 << 8;
 /// `DM_NOFLUSH_FLAG`: no pool is made to write for the answer.
 const NO_FLUSH: u32 = 1 << 11;
 
+/// `DM_SECURE_DATA_FLAG`: the kernel wipes its own buffer behind itself too, as the table may have a key in it.
+const SECURE: u32 = 1 << 15;
+
 /// `struct dm_ioctl` and `struct dm_target_spec`, bytes.
 const HEADER: usize = 312;
 const SPEC: usize = 40;
@@ -46,7 +49,7 @@ pub fn table(device: &str) -> io::Result<Vec<Line>> {
         }
         let full = number(&buffer, 28).is_some_and(|flags| flags & FULL != 0);
         let lines = if full { None } else { lines(&buffer) };
-        // A table may have a key in it.
+        // As the kernel does with its own.
         buffer.fill(0);
         std::hint::black_box(&buffer);
         match lines {
@@ -69,7 +72,7 @@ fn request(size: usize, device: u64) -> Vec<u8> {
     put(0, &4u32.to_ne_bytes());
     put(12, &(size as u32).to_ne_bytes());
     put(16, &(HEADER as u32).to_ne_bytes());
-    put(28, &(TABLE | NO_FLUSH).to_ne_bytes());
+    put(28, &(TABLE | NO_FLUSH | SECURE).to_ne_bytes());
     put(40, &device.to_ne_bytes());
     buffer
 }

@@ -50,6 +50,10 @@ pub fn parts(name: &str, size: Bytes, unseen: &mut Vec<Unseen>) -> Parts {
             (Vec::new(), slaves(name))
         }
     };
+    let degraded = facts.get("degraded").and_then(Value::as_u64);
+    if let Some(survives) = found.survives(degraded) {
+        facts.insert("survives".into(), json!(survives));
+    }
     if let Some(data_disks) = found.geometry().ok().flatten().map(|geometry| geometry.data_disks) {
         facts.insert("data_disks".into(), json!(data_disks));
     }
@@ -125,6 +129,24 @@ impl Found {
             },
             _ => Ok(None),
         }
+    }
+
+    /// How many more members it can lose for certain, whichever they are, with `degraded` gone or being
+    /// rebuilt (levels without anything to spare do not tell); none if that is not known. Of copies all may
+    /// have been on those that are gone: RAID 10 may then survive more than this, by luck.
+    fn survives(&self, degraded: Option<u64>) -> Option<u64> {
+        let spare = match self.level.as_deref()? {
+            "raid0" | "linear" => return Some(0),
+            "raid1" => u64::from(self.members?.checked_sub(1)?),
+            "raid4" | "raid5" => 1,
+            "raid6" => 2,
+            "raid10" => {
+                let layout = Layout::of(Level::Raid10, Some(self.layout.as_deref()?)).ok()??;
+                u64::from(layout.copies().checked_sub(1)?)
+            }
+            _ => return None,
+        };
+        Some(spare.saturating_sub(degraded?))
     }
 
     /// Where the `size` bytes of the array lie on members (with the size of each one's data).
@@ -210,6 +232,33 @@ mod tests {
         assert_eq!(data(found("linear", 2, 65536, None)), None);
         assert_eq!(data(Found::default()), None);
         assert!(found("raid10", 4, 65536, None).geometry().is_err());
+    }
+
+    #[test]
+    fn what_it_surely_survives_follows_from_level_copies_and_what_is_gone() {
+        for (level, members, layout, degraded, survives) in [
+            ("raid0", 4, None, None, Some(0)),
+            ("linear", 2, None, None, Some(0)),
+            ("raid1", 3, None, Some(0), Some(2)),
+            ("raid1", 3, None, Some(2), Some(0)),
+            ("raid4", 4, None, Some(0), Some(1)),
+            ("raid5", 4, Some("left-symmetric"), Some(1), Some(0)),
+            ("raid6", 4, None, Some(0), Some(2)),
+            ("raid6", 4, None, Some(1), Some(1)),
+            ("raid6", 5, None, Some(3), Some(0)),
+            ("raid10", 4, Some("near2"), Some(0), Some(1)),
+            ("raid10", 4, Some("near2"), Some(1), Some(0)),
+            ("raid10", 6, Some("near3"), Some(0), Some(2)),
+            ("raid10", 4, Some("far2"), Some(0), Some(1)),
+            ("raid10", 4, Some("offset3"), Some(1), Some(1)),
+            ("raid10", 4, None, Some(0), None),
+            ("raid5", 4, None, None, None),
+            ("faulty", 1, None, Some(0), None),
+        ] {
+            let said = found(level, members, 65536, layout).survives(degraded);
+            assert_eq!(said, survives, "{level} {members} {layout:?} {degraded:?}");
+        }
+        assert_eq!(Found::default().survives(Some(0)), None);
     }
 
     #[test]

@@ -9,15 +9,17 @@ use fsdyno_spec::units::Bytes;
 use crate::mountinfo::MountLine;
 use crate::sysfs;
 
-/// Of a line of mountinfo; `group` is the folder below /sys/fs of a file system on several devices.
-pub fn mounted(line: &MountLine, group: Option<&Path>) -> Mounted {
+/// Of a line of mountinfo; `group` is the folder below /sys/fs of a file system on several devices. Without a
+/// device of this host below it, what was mounted may name servers, users and folders, and so may whatever its
+/// options are set to: records go to others, so they have neither.
+pub fn mounted(line: &MountLine, group: Option<&Path>, on_device: bool) -> Mounted {
     let bdi = bdi(line, group);
     let read_ahead = sysfs::number(&Path::new("/sys/class/bdi").join(&bdi).join("read_ahead_kb")).ok();
     Mounted {
         point: line.point.to_string_lossy().into_owned(),
-        source: line.source.clone(),
+        source: if on_device { line.source.clone() } else { String::new() },
         fstype: line.fstype.clone(),
-        options: options(line),
+        options: options(line).into_iter().filter(|option| on_device || !option.contains('=')).collect(),
         read_ahead: read_ahead.and_then(|kib| kib.checked_mul(1024)).map(Bytes),
         bdi,
     }
@@ -65,9 +67,18 @@ mod tests {
     #[test]
     fn options_of_mount_and_file_system_are_one_list_without_repetitions() {
         let line = "36 35 98:0 / /mnt rw,noatime master:1 - x /dev/sda1 rw,data=ordered,noatime,stripe=48";
-        let found = mounted(&mountinfo::parse(line).unwrap(), None);
+        let found = mounted(&mountinfo::parse(line).unwrap(), None, true);
         assert_eq!(found.options, ["rw", "noatime", "data=ordered", "stripe=48"]);
         assert_eq!((found.point.as_str(), found.source.as_str()), ("/mnt", "/dev/sda1"));
+    }
+
+    #[test]
+    fn of_a_mount_on_no_device_nobodys_names_are_told() {
+        let line =
+            "36 35 0:50 / /mnt rw,relatime - nfs4 filer:/home/ann rw,soft,addr=10.0.0.7,clientaddr=10.0.0.8";
+        let found = mounted(&mountinfo::parse(line).unwrap(), None, false);
+        assert_eq!(found.options, ["rw", "relatime", "soft"]);
+        assert_eq!((found.point.as_str(), found.source.as_str()), ("/mnt", ""));
     }
 
     #[test]
@@ -77,7 +88,7 @@ mod tests {
             eprintln!("SKIPPED: no block device is mounted here");
             return;
         };
-        let found = mounted(line, None);
+        let found = mounted(line, None, true);
         let file = format!("/sys/class/bdi/{}/read_ahead_kb", found.bdi);
         let kib: u64 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
         assert_eq!(found.read_ahead, Some(Bytes(kib * 1024)));

@@ -5,18 +5,17 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::sync::mpsc::{self, Receiver};
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::Instant;
 
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::{LayerKind, StackLayer, Unseen};
 use serde_json::json;
 
+use crate::walk::aside::{PATIENCE, aside, late};
 use crate::walk::label::{self, Physical};
 use crate::walk::{reach, told};
-
-/// How long devices may take to answer, all together: live ones need milliseconds.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What a device said, or will say.
 type Answer = Receiver<io::Result<Option<Physical>>>;
@@ -31,10 +30,11 @@ pub fn look(layers: &mut [StackLayer], first: bool, unseen: &mut Vec<Unseen>) {
         // Volumes of LVM lie on others of LVM without a label between.
         let sure = carrying.contains(&layer.name) && layer.kind != LayerKind::Lvm;
         if sure || (first && at == 0) {
-            let answer = reach::answers(layers, &layer.name).and_then(|()| ask(layer));
+            let answer = reach::answers(layers, &layer.name).map(|()| ask(layer));
             asked.push((at, sure, answer));
         }
     }
+    // They had that long all together.
     let deadline = Instant::now() + PATIENCE;
     for (at, sure, answer) in asked {
         let layer = &mut layers[at];
@@ -64,20 +64,19 @@ pub fn look(layers: &mut [StackLayer], first: bool, unseen: &mut Vec<Unseen>) {
     }
 }
 
-/// Has the label of a device read aside: a read that does not come back is left alone.
-fn ask(layer: &StackLayer) -> Result<Answer, Reason> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&layer.node);
-    let file = file.map_err(|error| failed(layer, &error))?;
-    let (answer, answered) = mpsc::channel();
-    std::thread::spawn(move || drop(answer.send(label_of(&file))));
-    Ok(answered)
+/// Has the label of a device read aside, which it may hang in from the opening on.
+fn ask(layer: &StackLayer) -> Answer {
+    let node = PathBuf::from(&layer.node);
+    aside(move || {
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(node)?;
+        label_of(&file)
+    })
 }
 
 fn wait(layer: &StackLayer, answer: &Answer, deadline: Instant) -> Result<Option<Physical>, Reason> {
     match answer.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         Ok(found) => found.map_err(|error| failed(layer, &error)),
-        Err(_) => Err(Reason::new(format!("{} did not answer within a second", layer.node))
-            .advise("see the kernel log for what ails it")),
+        Err(_) => Err(late(Path::new(&layer.node))),
     }
 }
 

@@ -64,6 +64,12 @@ pub fn striped(layers: &[StackLayer], unseen: &mut Vec<Unseen>) -> Vec<Striped> 
     found
 }
 
+/// Those that do not lie below another striped layer, in order.
+pub fn uppermost<'a>(layers: &[StackLayer], striped: &'a [Striped]) -> Vec<&'a Striped> {
+    let lies_on = |above: &str, name: &str| above != name && reach::all_below(layers, above).contains(name);
+    striped.iter().filter(|one| !striped.iter().any(|other| lies_on(&other.on, &one.on))).collect()
+}
+
 /// Stripes that a layer has: those of its array, or of each width that its table stripes in.
 fn stripes(layer: &StackLayer) -> Result<Vec<Stripes>, Reason> {
     if layer.kind == LayerKind::Md {

@@ -64,6 +64,7 @@ fn an_array_itself_lies_on_its_own_stripes() {
 fn a_partition_at_sector_63_is_off_by_its_start() {
     let found = one(&[layer("md0p1", &[(0, 100 * MIB, "md0", 63 * 512, None)]), raid5(600 * MIB)]);
     assert_eq!(offs(&found), [(0, 100 * MIB, 32256, 32256)]);
+    assert_eq!((found.read_ahead, found.pieces[0].off_chunk), (Some(Bytes(384 * KIB)), Some(Bytes(32256))));
     assert_eq!(steps_of(&found), [("md0p1", 32256, false)]);
 }
 
@@ -142,6 +143,8 @@ fn a_striped_volume_has_stripes_of_its_own_which_begin_anew_with_each_segment() 
     let layers = [volume("dm-1", &pieces), layer("sda", &[]), layer("sdb", &[])];
     let found = one(&layers);
     assert_eq!((found.data_disks, found.stripe), (2, Bytes(128 * KIB)));
+    // On a member's data it begins, though on another's than expected.
+    assert_eq!(found.pieces.iter().map(|piece| piece.off_chunk).collect::<Vec<_>>(), [Some(Bytes(0)); 2]);
     // The second one begins 64 KiB behind a multiple: 64 KiB into a stripe of it there is one expected.
     assert_eq!(offs(&found), [(0, 4 * MIB, 0, 0), (4 * MIB + CHUNK, 4 * MIB, 4 * MIB + CHUNK, 64 * KIB)]);
 }
@@ -160,6 +163,34 @@ fn stripes_within_stripes_are_told_and_their_steps_known() {
     assert_eq!(steps_of(&found[1]), [("md9", 64 * KIB, false)]);
     assert_eq!(unseen.len(), 2);
     assert!(unseen[0].reason.message.contains("/dev/md9 is striped itself"));
+}
+
+#[test]
+fn a_volume_over_two_arrays_has_on_each_only_its_own_segments() {
+    let on = |chunk| {
+        let mut second = array("md1", "raid5", 600 * MIB, &["e", "f", "g", "h"]);
+        second.facts.insert("chunk".into(), json!(chunk));
+        let pieces = [(0, 8 * MIB, "md0", 3 * MIB, None), (8 * MIB, 4 * MIB, "md1", 2 * MIB, None)];
+        vec![volume("dm-0", &pieces), raid5(600 * MIB), second]
+    };
+    let mut unseen = Vec::new();
+    let layers = on(CHUNK);
+    let found = striped(&layers, &mut unseen);
+    assert_eq!((found.len(), unseen), (2, Vec::new()));
+    assert_eq!((found[0].on.as_str(), offs(&found[0])), ("md0", vec![(0, 8 * MIB, 3 * MIB, 0)]));
+    // 8 MiB is 42 stripes and 128 KiB, 2 MiB is 10 and 128 KiB: the same beat.
+    assert_eq!((found[1].on.as_str(), offs(&found[1])), ("md1", vec![(8 * MIB, 4 * MIB, 2 * MIB, 0)]));
+    let names: Vec<_> = uppermost(&layers, &found).iter().map(|striped| striped.on.as_str()).collect();
+    assert_eq!(names, ["md0", "md1"]);
+    let stripe = |layers: Vec<StackLayer>| {
+        let striped = striped(&layers, &mut Vec::new());
+        crate::walk::Walked { layers, striped, ..Default::default() }.stripe()
+    };
+    assert_eq!(stripe(layers).map(|geometry| geometry.stripe()), Some(Bytes(192 * KIB)));
+    // With another chunk below its end no stripe is right for all of it.
+    assert_eq!(stripe(on(2 * CHUNK)), None);
+    assert_eq!(stripe(vec![array("md9", "raid0", 600 * MIB, &["md0", "z"]), raid5(600 * MIB)]), None);
+    assert_eq!(stripe(vec![layer("sda", &[])]), None);
 }
 
 #[test]

@@ -18,6 +18,8 @@ use crate::sysfs;
 pub struct Found {
     /// The mount; none for a device that is not mounted.
     pub mount: Option<MountLine>,
+    /// Whether it is a device; else a path.
+    pub device: bool,
     /// Kernel names of the devices; the one that was asked for comes first.
     pub on: Vec<String>,
     /// Folder below /sys/fs of a file system that lies on several devices.
@@ -47,7 +49,7 @@ pub fn find(target: &Path) -> Result<Found, Reason> {
             .advise("ask in the mount namespace that the path is in")
     })?;
     let (on, group) = devices(&line);
-    Ok(Found { mount: Some(line), on, group })
+    Ok(Found { mount: Some(line), device: false, on, group })
 }
 
 fn device(target: &Path, number: u64) -> Result<Found, Reason> {
@@ -67,10 +69,12 @@ fn device(target: &Path, number: u64) -> Result<Found, Reason> {
         let source = || source(line).is_some_and(|source| source == name || whole.contains(&source));
         line.device == shown || (is_anonymous(&line.device) && source())
     });
-    let Some(line) = line else { return Ok(Found { mount: None, on: vec![name], group: None }) };
+    let Some(line) = line else {
+        return Ok(Found { mount: None, device: true, on: vec![name], group: None });
+    };
     let rest = whole.into_iter().filter(|other| *other != name);
     let on = std::iter::once(name.clone()).chain(rest).collect();
-    Ok(Found { mount: Some(line), on, group })
+    Ok(Found { mount: Some(line), device: true, on, group })
 }
 
 /// The mount that a path is on: by the number that the kernel gives an open descriptor

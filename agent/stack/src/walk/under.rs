@@ -7,30 +7,64 @@ use fsdyno_spec::align::KnownArray;
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::{LayerKind, StackLayer, Striped};
 
-use crate::walk::{Walked, level_of, md, reach, walk};
+use crate::walk::{Walked, held, level_of, md, reach, stripes, walk};
 
-/// An array, its geometry, all layers from the device down to it and further, and how the device lies on
-/// its stripes.
-pub type UnderDevice = (KnownArray, Option<Geometry>, Vec<StackLayer>, Option<Striped>);
+/// What decides on what is put on a device.
+#[derive(Debug)]
+pub struct UnderDevice {
+    /// The array; the first one, if parts of the device lie on several of the same geometry.
+    pub array: KnownArray,
+    /// Its geometry; none if nothing is striped.
+    pub geometry: Option<Geometry>,
+    /// All layers from the device down to the array and further.
+    pub layers: Vec<StackLayer>,
+    /// How the device lies on the stripes of each such array.
+    pub striped: Vec<Striped>,
+    /// Who uses the device or anything on it, in words: `mounted on /srv`, `held by dm-0`.
+    pub users: Vec<String>,
+}
 
-/// The array of md that decides what is put on `device`: the first striped one at or below it, else the
-/// first whose members are copies (its geometry is none). With it all layers, and how `device` lies on
-/// the array's stripes.
+/// The array of md that decides what is put on `device`: the uppermost striped one at or below it, else the
+/// first whose members are copies (its geometry is none).
 ///
 /// # Errors
 /// If there is none, or it cannot be read; with what to do instead.
 pub fn array_under(device: &Path) -> Result<UnderDevice, Reason> {
-    chosen(walk(device)?, device)
+    let walked = walk(device)?;
+    let mut users = walked.layers.first().map(|top| held::users(&top.name)).unwrap_or_default();
+    // One of several devices of a file system is mounted by the name of another one.
+    let mounted = walked.mount.as_ref().map(|mount| format!("mounted on {}", mount.point));
+    if let Some(mounted) = mounted.filter(|mounted| !users.contains(mounted)) {
+        users.insert(0, mounted);
+    }
+    Ok(UnderDevice { users, ..chosen(walked, device)? })
 }
 
 fn chosen(walked: Walked, device: &Path) -> Result<UnderDevice, Reason> {
     let by_hand = "describe the array: --level, --members, --chunk";
-    let uppermost = walked.striped.first();
+    let uppermost = stripes::uppermost(&walked.layers, &walked.striped);
+    let first = uppermost.first();
+    let of = |striped: &Striped| (striped.chunk, striped.data_disks);
+    if let Some((one, other)) =
+        first.and_then(|one| Some((one, uppermost.iter().find(|other| of(other) != of(one))?)))
+    {
+        let node = |on: &str| reach::named(&walked.layers, on).map_or(on, |layer| &layer.node).to_string();
+        let message = format!(
+            "{} lies on stripes that differ: {} on {}, {} on {}",
+            device.display(),
+            one.stripe,
+            node(&one.on),
+            other.stripe,
+            node(&other.on)
+        );
+        return Err(Reason::new(message)
+            .advise("no geometry is right for all of it: move it onto one of them, or name one of them"));
+    }
     let below = walked.layers.first().map(|top| reach::all_below(&walked.layers, &top.name));
     let is_below = |layer: &&StackLayer| below.as_ref().is_some_and(|below| below.contains(&layer.name));
     let arrays: Vec<&StackLayer> =
         walked.layers.iter().filter(|layer| layer.kind == LayerKind::Md).filter(is_below).collect();
-    let chosen = match uppermost {
+    let chosen = match first {
         Some(striped) => match arrays.iter().find(|layer| layer.name == striped.on) {
             Some(layer) => Some(layer),
             None => return Err(striped_by_hand(&walked.layers, striped)),
@@ -61,8 +95,8 @@ fn chosen(walked: Walked, device: &Path) -> Result<UnderDevice, Reason> {
         chunk: geometry.map(|geometry| geometry.chunk),
         layout: found.layout,
     };
-    let striped = uppermost.cloned();
-    Ok((array, geometry, walked.layers, striped))
+    let striped = uppermost.into_iter().cloned().collect();
+    Ok(UnderDevice { array, geometry, layers: walked.layers, striped, users: Vec::new() })
 }
 
 /// What is striped, but not by md, counts as level 0.
@@ -77,7 +111,6 @@ fn striped_by_hand(layers: &[StackLayer], striped: &Striped) -> Reason {
 mod tests {
     use super::*;
     use crate::walk::reach::tests::layer;
-    use crate::walk::stripes;
     use fsdyno_spec::array::Level;
     use fsdyno_spec::units::Bytes;
     use serde_json::json;
@@ -105,28 +138,47 @@ mod tests {
     #[test]
     fn the_array_below_a_partition_is_found_with_how_it_lies_there() {
         let partition = layer("md0p1", &[(0, 8 * MIB, "md0", 32256, None)]);
-        let (found, geometry, layers, striped) =
+        let UnderDevice { array: found, geometry, layers, striped, .. } =
             below(vec![partition, array("md0", "raid5", &["a", "b", "c", "d"])]).unwrap();
         assert_eq!(
             (found.device.as_deref(), found.level, found.members),
             (Some("/dev/md0"), Level::Raid5, 4)
         );
         assert_eq!((found.chunk, geometry.unwrap().data_disks), (Some(Bytes(CHUNK)), 3));
-        assert_eq!((layers.len(), striped.unwrap().pieces[0].off), (2, Bytes(32256)));
+        assert_eq!((layers.len(), striped[0].pieces[0].off), (2, Bytes(32256)));
     }
 
     #[test]
     fn of_arrays_on_arrays_the_uppermost_striped_one_decides() {
         let lower = || array("md1", "raid5", &["a", "b", "c"]);
-        let name = |layers| below(layers).unwrap().0.device.unwrap();
+        let name = |layers| below(layers).unwrap().array.device.unwrap();
         assert_eq!(name(vec![array("md9", "raid0", &["md1", "x"]), lower()]), "/dev/md9");
         assert_eq!(name(vec![array("md9", "raid1", &["md1", "x"]), lower()]), "/dev/md1");
     }
 
     #[test]
     fn copies_alone_are_an_array_without_geometry() {
-        let (found, geometry, _, striped) = below(vec![array("md0", "raid1", &["a", "b"])]).unwrap();
-        assert_eq!((found.level, found.chunk, geometry, striped), (Level::Raid1, None, None, None));
+        let found = below(vec![array("md0", "raid1", &["a", "b"])]).unwrap();
+        assert_eq!((found.array.level, found.array.chunk, found.geometry), (Level::Raid1, None, None));
+        assert_eq!(found.striped, []);
+    }
+
+    #[test]
+    fn a_volume_over_arrays_has_the_geometry_that_they_share_and_none_if_they_differ() {
+        let pieces = [(0, 8 * MIB, "md0", 3 * MIB, None), (8 * MIB, 8 * MIB, "md1", 3 * MIB, None)];
+        let over = |second: &[&str]| {
+            below(vec![
+                layer("dm-0", &pieces),
+                array("md0", "raid5", &["a", "b", "c"]),
+                array("md1", "raid5", second),
+            ])
+        };
+        let alike = over(&["d", "e", "f"]).unwrap();
+        assert_eq!(alike.array.device.as_deref(), Some("/dev/md0"));
+        let on: Vec<_> = alike.striped.iter().map(|striped| striped.on.as_str()).collect();
+        assert_eq!(on, ["md0", "md1"]);
+        let reason = over(&["d", "e", "f", "g"]).unwrap_err();
+        assert!(reason.message.contains("128 KiB on /dev/md0, 192 KiB on /dev/md1"), "{reason:?}");
     }
 
     #[test]
