@@ -11,7 +11,7 @@ use fsdyno_spec::units::Bytes;
 use crate::argv::Argv;
 use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Disk, FileSystem, Identity, Program};
+use crate::filesystem::{DiscardOff, Disk, FileSystem, Identity, Program};
 use crate::here::{Change, Here};
 use crate::options::{Choice, EXTRA_MOUNT, Feature, Kind, NOATIME, OptionRow, Options, Rule, extra_mkfs};
 use crate::plan::POINT;
@@ -42,6 +42,7 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
         is_it: |_| true,
         upkeep: audit::upkeep,
         elsewhere: &[],
+        discard_off: Some(DiscardOff::Remount("nodiscard")),
     }),
     barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "nobarrier", back: "barrier" }])),
     flushes: true,

@@ -5,7 +5,7 @@ use fsdyno_spec::units::Bytes;
 
 use crate::barriers::BarrierOff;
 use crate::ext;
-use crate::filesystem::{Disk, FileSystem, Identity};
+use crate::filesystem::{DiscardOff, Disk, FileSystem, Identity};
 use crate::here::{Here, KernelConfig};
 use crate::options::{EXTRA_MOUNT, GEOMETRY, NOATIME, ONLINE_DISCARD, Options};
 use crate::plan::DEVICE;
@@ -28,6 +28,7 @@ pub(crate) static EXT2: FileSystem = FileSystem {
         is_it: |superblock| ext::kind(superblock) == "ext2",
         upkeep: ext::upkeep,
         elsewhere: ext::ELSEWHERE,
+        discard_off: Some(DiscardOff::Remount("nodiscard")),
     }),
     barrier_off: Some(BarrierOff::MountOption(ext::BARRIERS_OFF)),
     flushes: true,

@@ -4,7 +4,7 @@ use fsdyno_spec::units::Bytes;
 
 use crate::barriers::BarrierOff;
 use crate::ext;
-use crate::filesystem::{Disk, FileSystem, Identity};
+use crate::filesystem::{DiscardOff, Disk, FileSystem, Identity};
 use crate::options::{EXTRA_MOUNT, GEOMETRY, NOATIME, ONLINE_DISCARD};
 use crate::plan::DEVICE;
 
@@ -27,6 +27,7 @@ pub(crate) static EXT4: FileSystem = FileSystem {
         is_it: |superblock| ext::kind(superblock) == "ext4",
         upkeep: ext::upkeep,
         elsewhere: ext::ELSEWHERE,
+        discard_off: Some(DiscardOff::Remount("nodiscard")),
     }),
     barrier_off: Some(BarrierOff::MountOption(ext::BARRIERS_OFF)),
     flushes: true,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::argv::Argv;
 use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Disk, FileSystem, Identity, Program};
+use crate::filesystem::{DiscardOff, Disk, FileSystem, Identity, Program};
 use crate::here::Here;
 use crate::medium::{Block, Medium, Superblock, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, ONLINE_DISCARD, OptionRow, Options, extra_mkfs};
@@ -41,6 +41,7 @@ pub(crate) static F2FS: FileSystem = FileSystem {
         is_it: |_| true,
         upkeep,
         elsewhere: &[],
+        discard_off: Some(DiscardOff::Remount("nodiscard")),
     }),
     barrier_off: Some(BarrierOff::MountOption(&[
         Off { shown: "nobarrier", back: "barrier" },

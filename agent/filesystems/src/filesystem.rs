@@ -89,6 +89,17 @@ pub struct Disk {
     pub upkeep: fn(&mut dyn Medium) -> Result<Upkeep, Reason>,
     /// What of it may lie on devices of their own. fsdyno makes none of these, but finds them.
     pub elsewhere: &'static [Elsewhere],
+    /// How a mounted one is kept from discarding what is freed; none if it never does.
+    pub discard_off: Option<DiscardOff>,
+}
+
+/// What keeps a mounted file system from discarding blocks as they are freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscardOff {
+    /// A remount with this parameter.
+    Remount(&'static str),
+    /// A fresh mount without the option: a remount takes its opposite, and changes nothing.
+    FreshMount,
 }
 
 /// A part of a file system that may lie on another device than the rest, and how that is seen.

@@ -9,12 +9,12 @@ use fsdyno_spec::trial::CheckMode;
 use serde_json::Value;
 
 use crate::TABLE;
-use crate::filesystem::{Elsewhere, FileSystem};
+use crate::filesystem::{DiscardOff, Elsewhere, FileSystem};
 use crate::geometry::Geometry;
 use crate::geometry_rule::Mismatch;
 use crate::medium::{Medium, Superblock};
 use crate::options::Options;
-use crate::plan::{CommandLine, quote};
+use crate::plan::{CommandLine, fresh_mount, quote};
 
 /// The file system on a medium and its superblock; none if it has none of the table. Where an older one was
 /// not wiped, the first of the table is found.
@@ -130,7 +130,7 @@ impl FileSystem {
     }
 
     /// Lines for a shell, by purpose: `check` where a program can, `barriers_on` where an option of the mount
-    /// turned them off, `tell_geometry` where the stripe is another one than below. Comments where a person
+    /// turned them off, `discard_off` where it discards what is freed, `tell_geometry` where the stripe is another one than below. Comments where a person
     /// must do more than type.
     #[must_use]
     pub fn commands(&self, standing: &Standing<'_>) -> BTreeMap<String, String> {
@@ -138,6 +138,7 @@ impl FileSystem {
         let said = [
             ("check", self.check_command(standing)),
             ("barriers_on", self.barriers_command(standing)),
+            ("discard_off", self.discard_command(standing)),
             ("tell_geometry", self.geometry_command(standing)),
         ];
         commands.extend(said.into_iter().filter_map(|(name, line)| Some((name.to_string(), line?))));
@@ -166,25 +167,30 @@ impl FileSystem {
         Some(format!("mount -o remount,{} {}", back.join(","), quote(standing.point?)))
     }
 
+    fn discard_command(&self, standing: &Standing<'_>) -> Option<String> {
+        let word = standing.shown.iter().find(|word| word.split('=').next() == Some("discard"))?;
+        let point = standing.point?;
+        Some(match self.disk.as_ref()?.discard_off? {
+            DiscardOff::Remount(parameter) => format!("mount -o remount,{parameter} {}", quote(point)),
+            DiscardOff::FreshMount => fresh_mount(&format!("take {word} out of"), Some(point)),
+        })
+    }
+
     fn geometry_command(&self, standing: &Standing<'_>) -> Option<String> {
         let rule = self.disk.as_ref()?.geometry?;
         let expected = self.expected(standing)?;
         let found = self.found_geometry(standing)?.found;
-        let made: Vec<_> = self
-            .geometry_facts()
-            .into_iter()
-            .filter_map(|name| Some((name, standing.number(name)?)))
-            .collect();
         let wrong = expected.iter().any(|(name, wanted)| found.get(*name) != Some(wanted));
         // What it was made with must be known, or the wrong thing would be said.
-        if !wrong || made.is_empty() {
+        if !wrong || !self.geometry_facts().into_iter().any(|name| standing.number(name).is_some()) {
             return None;
         }
         Some((rule.mend)(&Mismatch {
             device: standing.device,
             point: standing.point,
             driver: standing.driver,
-            made: &made,
+            shown: standing.shown,
+            superblock: standing.superblock?,
             geometry: standing.geometry?,
             expected: &expected,
         }))

@@ -2,6 +2,7 @@
 //! arithmetic is [`Geometry`]'s; this is what each type makes of it.
 
 use fsdyno_spec::outcome::Reason;
+use fsdyno_spec::record;
 use fsdyno_spec::units::Bytes;
 
 use crate::argv::Argv;
@@ -40,8 +41,10 @@ pub struct Mismatch<'a> {
     pub point: Option<&'a str>,
     /// The driver that serves the mount, if `/sys/fs` tells ([`FileSystem::driver`]).
     pub driver: Option<&'a str>,
-    /// Geometry in its superblock.
-    pub made: &'a [(&'static str, u64)],
+    /// Options that the mount shows.
+    pub shown: &'a [String],
+    /// What its superblock says, the geometry that it was made with among it.
+    pub superblock: &'a record::Facts,
     /// The geometry below.
     pub geometry: &'a Geometry,
     /// That as facts of the superblock.

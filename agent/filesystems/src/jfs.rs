@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::argv::Argv;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Disk, Elsewhere, FileSystem, Identity, Program};
+use crate::filesystem::{DiscardOff, Disk, Elsewhere, FileSystem, Identity, Program};
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, extra_mkfs};
 use crate::rule::Rule;
@@ -37,6 +37,7 @@ pub(crate) static JFS: FileSystem = FileSystem {
         is_it: |_| true,
         upkeep,
         elsewhere: &[Elsewhere { what: "its log", fact: "external_log", shown: None }],
+        discard_off: Some(DiscardOff::Remount("nodiscard")),
     }),
     barrier_off: None,
     flushes: false,

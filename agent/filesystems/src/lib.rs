@@ -37,7 +37,7 @@ pub use advise::{Advise, Asked, Hints};
 pub use argv::Argv;
 pub use barriers::{BarrierOff, Barriers, Off};
 pub use extra::MkfsFlag;
-pub use filesystem::{Disk, Elsewhere, FileSystem, Identity, Program, Role, Target};
+pub use filesystem::{DiscardOff, Disk, Elsewhere, FileSystem, Identity, Program, Role, Target};
 pub use found::{Standing, of_mount, probe};
 pub use geometry::{Geometry, LVM_EXTENT, off};
 pub use geometry_rule::{Facts, GeometryChoice, GeometryRule, Mismatch, Parameters, Told};

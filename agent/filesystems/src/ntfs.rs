@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::argv::Argv;
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Disk, FileSystem, Identity, Program};
+use crate::filesystem::{DiscardOff, Disk, FileSystem, Identity, Program};
 use crate::here::Here;
 use crate::medium::{Block, Medium, Superblock, block_size, names};
 use crate::options::{EXTRA_MOUNT, Kind, NOATIME, OptionRow, Options, extra_mkfs};
@@ -41,6 +41,7 @@ pub(crate) static NTFS: FileSystem = FileSystem {
         is_it: |_| true,
         upkeep,
         elsewhere: &[],
+        discard_off: Some(DiscardOff::Remount("nodiscard")),
     }),
     barrier_off: None,
     flushes: true,

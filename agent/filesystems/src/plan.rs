@@ -113,6 +113,25 @@ pub fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// A comment for a shell about what no remount does: to change the options, by words that end before `its
+/// options`, and to mount afresh. A mount that names device and point reads no `/etc/fstab`, and loses what
+/// stands there.
+#[must_use]
+pub(crate) fn fresh_mount(change: &str, point: Option<&str>) -> String {
+    match point {
+        Some("/") => format!(
+            "# it is the root: {change} its options in /etc/fstab and rootflags= on the kernel's command line, \
+             then boot again"
+        ),
+        // A line's end would end the comment too.
+        Some(point) if !point.contains(char::is_control) => {
+            let point = quote(point);
+            format!("# {change} its options in /etc/fstab, then: umount {point} && mount {point}")
+        }
+        _ => format!("# {change} its options in /etc/fstab, then mount it afresh"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

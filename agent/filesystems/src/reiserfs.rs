@@ -48,6 +48,7 @@ pub(crate) static REISERFS: FileSystem = FileSystem {
         is_it: |_| true,
         upkeep,
         elsewhere: &[Elsewhere { what: "its journal", fact: "external_journal", shown: Some("jdev") }],
+        discard_off: None,
     }),
     barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "barrier=none", back: "barrier=flush" }])),
     flushes: true,
@@ -197,8 +198,9 @@ fn superblock(medium: &mut dyn Medium) -> Result<Superblock, Reason> {
         ("features".to_string(), json!([format!("format_{}", block.le16(72))])),
         ("label".to_string(), json!(block.text(100, 16))),
     ]);
-    // Number of the journal's own device (`jp_journal_dev`).
-    if block.le32(16) != 0 {
+    // The journal's first block and the number of its own device (`jp_journal_1st_block`, `jp_journal_dev`):
+    // on this one it is behind the superblock.
+    if block.le32(12) == 0 || block.le32(16) != 0 {
         facts.insert("external_journal".to_string(), json!(true));
     }
     Ok(Superblock { uuid: block.uuid(84), facts })

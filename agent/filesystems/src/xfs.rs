@@ -9,7 +9,7 @@ use fsdyno_spec::units::Bytes;
 use crate::argv::Argv;
 use crate::barriers::{BarrierOff, Off};
 use crate::extra::MkfsFlag;
-use crate::filesystem::{Disk, Elsewhere, FileSystem, Identity, Program};
+use crate::filesystem::{DiscardOff, Disk, Elsewhere, FileSystem, Identity, Program};
 use crate::geometry::Geometry;
 use crate::geometry_rule::{Facts, GeometryRule};
 use crate::here::{Change, Here};
@@ -41,7 +41,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
             facts: geometry_facts,
             tell: audit::tell,
             shown: &[("sunit", "sunit"), ("swidth", "swidth")],
-            ignored_by: Some("noalign"),
+            ignored_by: Some(NOALIGN),
             mend: audit::mend,
         }),
         grow: Ok((
@@ -55,6 +55,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
             Elsewhere { what: "its log", fact: "external_log", shown: Some("logdev") },
             Elsewhere { what: "realtime data", fact: "external_realtime", shown: Some("rtdev") },
         ],
+        discard_off: Some(DiscardOff::FreshMount),
     }),
     barrier_off: Some(BarrierOff::Queue(&[Off { shown: "nobarrier", back: "barrier" }])),
     flushes: true,
@@ -284,6 +285,9 @@ fn arguments(argv: &mut Argv, options: &Options, uuid: &str, force: bool) {
     }
     argv.member("-m", format!("uuid={uuid}"));
 }
+
+/// The option of a mount that aligns nothing, and excludes `sunit` and `swidth`.
+const NOALIGN: &str = "noalign";
 
 /// With a geometry mkfs.xfs makes eight allocation groups, and one of them must hold a log of 64 MiB
 /// (xfsprogs 6.1: 512 MiB are refused, 520 taken).

@@ -69,21 +69,46 @@ pub(crate) fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
     Ok(Hints { steps: vec![make, mount], notes })
 }
 
+/// Blocks of the journal that mke2fs gives a device of so many blocks if it is told nothing: below each limit
+/// the size beside it (`ext2fs_default_journal_size` in `lib/ext2fs/mkjournal.c` of e2fsprogs 1.47; those
+/// before 1.43.2 made none so large).
+const USUAL_JOURNALS: &[(u64, u64)] = &[
+    (32 << 10, 1024),
+    (256 << 10, 4096),
+    (512 << 10, 8192),
+    (4096 << 10, 16384),
+    (8192 << 10, 32768),
+    (16384 << 10, 65536),
+    (32768 << 10, 131_072),
+    (u64::MAX, 262_144),
+];
+
+/// Below this many blocks it makes no journal by itself.
+const LEAST_JOURNALLED: u64 = 2048;
+
+fn usual_journal(blocks: u64, block_size: u64) -> Option<Bytes> {
+    let (_, usual) = USUAL_JOURNALS.iter().find(|(limit, _)| blocks < *limit)?;
+    (blocks >= LEAST_JOURNALLED).then_some(Bytes(usual * block_size))
+}
+
 /// Reads the upkeep; fields as in [`superblock`]. The time of the last check has 40 bits.
 pub(crate) fn upkeep(medium: &mut dyn Medium) -> Result<Upkeep, Reason> {
     let known = superblock(medium)?;
+    let number = |name: &str| known.facts.get(name).and_then(Value::as_u64);
     let block = Block::read(medium, OFFSET, LENGTH, "ext superblock")?;
+    // One on another device has the size of that.
+    let journal = number("journal_size").filter(|_| !known.facts.contains_key("external_journal"));
     let most = u64::from(block.le16(0x36));
     let checked = u64::from(block.byte(0x277)) << 32 | u64::from(block.le32(0x40));
     Ok(Upkeep {
-        journal: known.facts.get("journal_size").and_then(Value::as_u64).map(Bytes),
-        smallest_write: known.facts.get("block_size").and_then(Value::as_u64).map(Bytes),
+        journal: journal.map(Bytes),
+        journal_usual: journal.and_then(|_| usual_journal(number("blocks")?, number("block_size")?)),
+        smallest_write: number("block_size").map(Bytes),
         mounts: Some(u64::from(block.le16(0x34))),
         // A signed number; 0 and what is negative: never.
         most_mounts: (1..0x8000).contains(&most).then_some(most),
         checked: (checked > 0).then_some(checked),
         check_interval: Some(u64::from(block.le32(0x44))).filter(|seconds| *seconds > 0),
         errors: Some(u64::from(block.le32(0x194))),
-        ..Upkeep::default()
     })
 }

@@ -1,17 +1,17 @@
 //! What people are told of an XFS: how to make it, its upkeep, and how its stripe is mended.
 
 use fsdyno_spec::outcome::Reason;
-use fsdyno_spec::record::Upkeep;
+use fsdyno_spec::record::{Facts, Upkeep};
 use fsdyno_spec::units::Bytes;
 use serde_json::Value;
 
 use super::superblock::superblock;
-use super::{LEAST_STRIPED, geometry_facts, too_small};
+use super::{LEAST_STRIPED, NOALIGN, geometry_facts, too_small};
 use crate::advise::{Asked, Hints};
 use crate::geometry::Geometry;
 use crate::geometry_rule::{Mismatch, Parameters};
 use crate::medium::Medium;
-use crate::plan::quote;
+use crate::plan::{fresh_mount, quote};
 
 /// The largest stripe unit that its log can have (`XLOG_MAX_RECORD_BSIZE` in `fs/xfs/libxfs/xfs_log_format.h`).
 const MOST_LOG_UNIT: Bytes = Bytes::kib(256);
@@ -52,40 +52,73 @@ pub(super) fn advise(asked: &Asked<'_>) -> Result<Hints, Reason> {
     Ok(Hints { steps: vec![make, mount], notes })
 }
 
-/// `mount -o remount,swidth=` returns 0 and changes nothing (Linux 6.1), so it must not be tried.
+/// `mount -o remount,swidth=` returns 0 and changes nothing (Linux 6.1), so it must not be tried. Whether a
+/// fresh mount would take the stripe is [`refuses`]'s to say, which needs the superblock.
 pub(super) fn tell(geometry: &Geometry, _: u64) -> Result<Parameters, Reason> {
-    let (sunit, swidth) = (geometry.sunit(), geometry.swidth());
+    let options = mount_options(geometry);
     Err(Reason::new("a mounted XFS cannot be told a new stripe: a remount takes `swidth` and ignores it").advise(
         format!(
-            "unmount it and mount it with sunit={sunit},swidth={swidth} (mount_sunit, mount_swidth): that holds if \
-             it was made with the same sunit; one made without a geometry cannot gain it and must be made anew"
+            "unmount it and mount it with {options} (mount_sunit, mount_swidth): a mount takes that if it was made \
+             with a geometry and its allocation groups (agblocks) are a multiple of the new chunk; otherwise it must \
+             be made anew"
         ),
     ))
 }
 
-/// A mount takes another stripe if the superblock has one, of whatever size (`xfs_validate_new_dalign` in
-/// `fs/xfs/xfs_mount.c`); without one the mount fails. The superblock keeps it only where mkfs would have put
-/// the root inode at the same place, so later mounts may need the options again.
+fn mount_options(geometry: &Geometry) -> String {
+    format!("sunit={},swidth={}", geometry.sunit(), geometry.swidth())
+}
+
+/// Why a mount fails that names this stripe, as `xfs_validate_new_dalign` in `fs/xfs/xfs_mount.c` has it; none
+/// if it takes it. mkfs.xfs makes groups an odd multiple of the chunk where several would put the groups'
+/// headers on the same member, so a larger chunk often does not fit them.
+fn refuses(made: &Facts, geometry: &Geometry) -> Option<String> {
+    if number(made, "sunit") == 0 {
+        return Some("made without a stripe, it cannot be told one".to_string());
+    }
+    let group = number(made, "agblocks") * number(made, "block_size");
+    (group == 0 || !group.is_multiple_of(geometry.chunk.0)).then(|| {
+        format!(
+            "its allocation groups of {} are no multiple of {}, so it cannot be told that chunk",
+            Bytes(group),
+            geometry.chunk
+        )
+    })
+}
+
+/// Only a fresh mount is told a stripe, and not one with `noalign`. The superblock keeps it only where mkfs
+/// would have put the root inode at the same place (`xfs_check_new_dalign`), so later mounts may need the
+/// options again: they belong into `/etc/fstab`.
 pub(super) fn mend(wrong: &Mismatch<'_>) -> String {
-    let made = wrong.made.iter().any(|(name, number)| *name == "sunit" && *number > 0);
-    let Mismatch { device, point, geometry, .. } = *wrong;
-    if !made {
+    let Mismatch { device, point, geometry, superblock, .. } = *wrong;
+    let ignored = wrong.shown.iter().any(|word| word == NOALIGN);
+    let knows = wrong.expected.iter().all(|(name, expected)| number(superblock, name) == *expected);
+    if ignored && knows {
+        return fresh_mount(&format!("take {NOALIGN} out of"), point);
+    }
+    if let Some(why) = refuses(superblock, geometry) {
+        let size = Bytes(number(superblock, "size"));
+        if size < LEAST_STRIPED {
+            return format!(
+                "# {why}; made anew it takes one on a device of {LEAST_STRIPED}, this one has {size}"
+            );
+        }
+        let Geometry { chunk, data_disks } = geometry;
         return format!(
-            "# made without a stripe, it cannot be told one: save its files, then mkfs.xfs -f -d su={},sw={} {}",
-            geometry.chunk.0,
-            geometry.data_disks,
+            "# {why}: save its files, then mkfs.xfs -f -d su={},sw={data_disks} {}",
+            chunk.0,
             quote(device)
         );
     }
-    let options = format!("sunit={},swidth={}", geometry.sunit(), geometry.swidth());
-    match point {
-        Some("/") => format!("# it is the root: boot with rootflags={options} on the kernel's command line"),
-        Some(point) => {
-            let (point, device) = (quote(point), quote(device));
-            format!("umount {point} && mount -o {options} {device} {point} # and in /etc/fstab")
-        }
-        None => format!("mount -o {options} {} /mnt # and in /etc/fstab", quote(device)),
+    let options = mount_options(geometry);
+    match ignored {
+        true => fresh_mount(&format!("put {options} in place of {NOALIGN} into"), point),
+        false => fresh_mount(&format!("put {options} into"), point),
     }
+}
+
+fn number(facts: &Facts, name: &str) -> u64 {
+    facts.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// The least log that mkfs.xfs makes, on whatever device it takes, since xfsprogs 5.19: a smaller one, as
