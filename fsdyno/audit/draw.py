@@ -46,10 +46,11 @@ class _Drawing:
 
     def __post_init__(self) -> None:
         """How far what each layer adds is off, by it and what it lies on, where it is off in all."""
-        stripes = self.stack.stripes
-        way = [step for step in stripes.steps if not step.pv] if stripes and stripes.off else []
-        lower = [step.layer for step in way[1:]] + ([stripes.on] if stripes else [])
-        self.off = {(step.layer, on): step.off for step, on in zip(way, lower, strict=False) if step.off}
+        self.off = {}
+        for stripes in self.stack.uppermost:
+            way = [step for step in stripes.steps if not step.pv] if stripes.off else []
+            lower = [*(step.layer for step in way[1:]), stripes.on]
+            self.off |= {(step.layer, on): step.off for step, on in zip(way, lower, strict=False) if step.off}
 
     def file_system(self) -> None:
         """Where it is mounted, and how."""
@@ -147,12 +148,14 @@ class _Drawing:
 
     def piece_off(self, layer: Layer, lower: Layer, offset: int) -> str:
         """How far one of several pieces is off, where what is striped lies directly below."""
-        stripes = self.stack.stripes
-        if layer is not self.stack.top or stripes is None or stripes.on != lower.name or not stripes.off:
+        stripes = next((one for one in self.stack.uppermost if one.on == lower.name), None)
+        if (
+            layer is not self.stack.top
+            or stripes is None
+            or any(step.pv and step.off for step in stripes.steps)
+        ):
             return ""
-        below = sum(step.off for step in stripes.steps if step.pv)
-        total = next((piece.off for piece in stripes.pieces if piece.offset == offset), below)
-        off = (total - below) % stripes.stripe
+        off = next((piece.off for piece in stripes.pieces if piece.offset == offset), 0)
         return f" ({kib(off)} off the stripe)" if off else ""
 
     def offsets(self, layer: Layer) -> dict[str, list[int]]:

@@ -11,6 +11,10 @@ from fsdyno.audit.stack import Layer, Stack
 VOLATILE = "write back"  # `queue/write_cache` of a device that has to be told to flush
 THROUGH = "write through"  # of one to which the kernel sends no flushes
 
+PAGE = 4096
+"""Bytes: the block of today's file systems, and of the medium of today's disks. What a disk tells beyond
+that (NVMe: 16 KiB and more) is how its flash is organised, which is no reason to place anything by it."""
+
 REDUNDANT = ("raid1", "raid10", *PARITY)  # levels of md, as sysfs has them
 
 # What sysfs calls the bus of disks that a hypervisor serves, and the models of those it serves as SCSI.
@@ -30,11 +34,6 @@ def text(facts: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def members(layer: Layer) -> tuple[str, ...]:
-    """Names of what it lies on, each once."""
-    return tuple(dict.fromkeys([*(piece.on for piece in layer.below), *layer.somewhere_on]))
-
-
 def slots(array: Layer) -> list[tuple[str, set[str]]]:
     """Devices of an array of md with their states (`in_sync`, `faulty`, …), spares and failed ones too."""
     listed = array.facts.get("slots")
@@ -44,14 +43,14 @@ def slots(array: Layer) -> list[tuple[str, set[str]]]:
 
 def all_below(stack: Stack, layer: Layer) -> Iterator[Layer]:
     """Every layer that it lies on, at whatever depth, each once."""
-    waiting, met = list(members(layer)), set[str]()
+    waiting, met = list(layer.lower), set[str]()
     while waiting:
         name = waiting.pop(0)
         if name in met or (lower := stack.layer(name)) is None:
             continue
         met.add(name)
         yield lower
-        waiting += members(lower)
+        waiting += lower.lower
 
 
 def volatile_leaves(stack: Stack) -> list[Layer]:

@@ -36,6 +36,11 @@ class Layer:
     somewhere_on: tuple[str, ...] = ()
 
     @property
+    def lower(self) -> tuple[str, ...]:
+        """Names of what it lies on, each once."""
+        return tuple(dict.fromkeys([*(piece.on for piece in self.below), *self.somewhere_on]))
+
+    @property
     def offset(self) -> int | None:
         """Where its first byte lies on the layer below, if it lies on one only."""
         return self.below[0].offset if len({piece.on for piece in self.below}) == 1 else None
@@ -43,12 +48,14 @@ class Layer:
 
 @dataclass(frozen=True)
 class StripedPiece:
-    """Part of the uppermost layer on a striped one; `off` bytes from the start of a stripe."""
+    """Part of the uppermost layer on a striped one; `off` bytes from the start of a stripe, `off_chunk` from
+    that of a chunk (None in older records)."""
 
     start: int
     size: int
     offset: int
     off: int
+    off_chunk: int | None
 
 
 @dataclass(frozen=True)
@@ -62,12 +69,14 @@ class Step:
 
 @dataclass(frozen=True)
 class Striped:
-    """How the uppermost layer lies on the striped layer `on`; `steps`: what each one between adds."""
+    """How the uppermost layer lies on the striped layer `on`; `steps`: what each one between adds;
+    `read_ahead`: what keeps all members busy (None in older records)."""
 
     on: str
     chunk: int
     data_disks: int
     stripe: int
+    read_ahead: int | None
     pieces: tuple[StripedPiece, ...]
     steps: tuple[Step, ...]
 
@@ -164,10 +173,15 @@ class Stack:
         """Devices with nothing known below."""
         return tuple(layer for layer in self.layers if not layer.below and not layer.somewhere_on)
 
-    @property
-    def stripes(self) -> Striped | None:
-        """The striped layer that file system and volumes must fit: the uppermost one."""
-        return self.striped[0] if self.striped else None
+    @cached_property
+    def uppermost(self) -> tuple[Striped, ...]:
+        """The stripes that file system and volumes must fit: those that do not lie below others. There are
+        several where a volume, or a file system, has several arrays."""
+        names, covered = {striped.on for striped in self.striped}, set[str]()
+        for layer in self.layers:  # each before those that it lies on
+            if layer.name in names or layer.name in covered:
+                covered.update(layer.lower)
+        return tuple(striped for striped in self.striped if striped.on not in covered)
 
     def layer(self, name: str) -> Layer | None:
         """The layer of this kernel name."""
@@ -195,7 +209,7 @@ class Stack:
     def _uppers(self) -> dict[str, list[Layer]]:
         found: dict[str, list[Layer]] = {}
         for layer in self.layers:
-            for name in dict.fromkeys([*(piece.on for piece in layer.below), *layer.somewhere_on]):
+            for name in layer.lower:
                 found.setdefault(name, []).append(layer)
         return found
 
@@ -239,8 +253,9 @@ def _striped(striped: Mapping[str, Any]) -> Striped:
         chunk=striped["chunk"],
         data_disks=striped["data_disks"],
         stripe=striped["stripe"],
+        read_ahead=striped.get("read_ahead"),
         pieces=tuple(
-            StripedPiece(piece["start"], piece["size"], piece["offset"], piece["off"])
+            StripedPiece(piece["start"], piece["size"], piece["offset"], piece["off"], piece.get("off_chunk"))
             for piece in striped["pieces"]
         ),
         steps=tuple(Step(step["layer"], step["off"], bool(step.get("pv"))) for step in striped["steps"]),

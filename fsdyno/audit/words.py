@@ -51,8 +51,7 @@ def details(stack: Stack, layer: Layer) -> list[str]:
         found += _array(layer)
     if (start := number(layer.facts, "pv_start")) is not None:
         group, extent = text(layer.facts, "pv_group"), number(layer.facts, "extent")
-        stripes = stack.stripes
-        steps = stripes.steps if stripes and stripes.off else ()
+        steps = [step for stripes in stack.uppermost if stripes.off for step in stripes.steps]
         off = next((step.off for step in steps if step.pv and step.layer == layer.name), 0)
         found.append(f"LVM's data at +{kib(start)}" + (f" ({kib(off)} off the stripe)" if off else ""))
         found += [f"group {group}"] if group else []
@@ -99,7 +98,7 @@ def on_what(stack: Stack) -> str:
         names = {"lvm": "a volume", "crypt": "encryption", "unknown": "an unknown layer"}
         word = level(layer) if layer.kind == "md" else names.get(layer.kind, f"a {layer.kind}")
         words += [word] if words[-1] != word else []
-        if layer.kind == "md" and stack.stripes and stack.stripes.on == layer.name:
+        if layer.kind == "md" and any(stripes.on == layer.name for stripes in stack.uppermost):
             break
         lower = [piece.on for piece in layer.below] or list(layer.somewhere_on)
         layer = stack.layer(lower[0]) if lower else None

@@ -106,6 +106,7 @@ def stack(kind: str = "ext4", md: str = "raid5", off: int = 128 * KIB, read_ahea
         "pieces": [{"start": 0, "size": 1 << 40, "offset": off, "off": off}],
     }  # fmt: skip
     filesystem = {"type": kind, "known": True, "on": [], "upkeep": {}}
+    filesystem |= {"superblock": {"journal_size": 4 * MIB}}
     return read(
         {
             "target": "/srv", "taken": 0, "host": {}, "mount": mount, "filesystem": filesystem,

@@ -124,7 +124,8 @@ def record() -> Record:
                     "chunk": CHUNK,
                     "data_disks": 3,
                     "stripe": STRIPE,
-                    "pieces": [{"start": 0, "size": 3 * GIB, "offset": volume_at, "off": 0}],
+                    "read_ahead": 2 * STRIPE,
+                    "pieces": [{"start": 0, "size": 3 * GIB, "offset": volume_at, "off": 0, "off_chunk": 0}],
                     "steps": [
                         {"layer": "dm-1", "off": 0, "pv": False},
                         {"layer": "md0", "off": 0, "pv": True},
@@ -140,7 +141,8 @@ def off(made: Record, **steps: int) -> Record:
     [striped] = made["striped"]
     for step in striped["steps"]:
         step["off"] = steps.get(step["layer"].replace("-", "_"), 0)
-    striped["pieces"][0]["off"] = sum(steps.values()) % STRIPE
+    total = sum(steps.values())
+    striped["pieces"][0] |= {"off": total % STRIPE, "off_chunk": total % CHUNK}
     return made
 
 

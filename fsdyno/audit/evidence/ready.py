@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fsdyno.audit.evidence.model import Evidence, Seen, Shown
-from fsdyno.audit.offstripe import PARITY
+from fsdyno.audit.offstripe import PARITY, costly, keeps_parity
 
 if TYPE_CHECKING:
     from fsdyno.audit.stack import Stack
@@ -21,12 +21,11 @@ _PARTIAL_STRIPES = (
 
 def _keeps_parity(stack: Stack) -> bool:
     """Partial stripes are read first for parity's sake; elsewhere they cost something that no plan counts."""
-    below = stack.layer(stack.stripes.on) if stack.stripes else None
-    return below is not None and below.facts.get("level") in PARITY
+    return any(keeps_parity(stack, stripes) for stripes in stack.uppermost)
 
 
 def _is_off_stripe(stack: Stack) -> bool:
-    return bool(stack.stripes and stack.stripes.off) and _keeps_parity(stack)
+    return any(keeps_parity(stack, stripes) for stripes in costly(stack))
 
 
 def _not_aligned(seen: Seen) -> bool | None:
@@ -59,6 +58,12 @@ def _small_journal(seen: Seen) -> bool | None:
     if found is None:
         return False
     return True if found <= _SMALL_JOURNAL else None
+
+
+def _has_sized_journal(stack: Stack) -> bool:
+    """Whether the type has the setting that the plan varies: superblocks are told by such names."""
+    superblock = stack.filesystem.superblock if stack.filesystem else None
+    return bool(superblock and "journal_size" in superblock)
 
 
 OFF_STRIPE = Evidence(
@@ -124,7 +129,8 @@ JOURNAL = Evidence(
         Shown("operations_per_second", "tree", ("create", "delete"), "files/s"),
         Shown("member_written_per_written", "tree", ("create",), "B written per B"),
     ),
+    applies=_has_sized_journal,
 )
-"""A journal or log much smaller than mkfs makes it today."""
+"""A journal much smaller than mkfs makes it today."""
 
 ALL = (OFF_STRIPE, GEOMETRY, BARRIERS_OFF, READ_AHEAD, JOURNAL)

@@ -15,6 +15,7 @@ from fsdyno.audit.rules import (
     fullness,
     journal_size,
     md_data_offset,
+    members_differ,
     mount_options,
     optimal_io_size,
     overdue_check,
@@ -25,7 +26,6 @@ from fsdyno.audit.rules import (
     sector_emulation,
     superblock_geometry,
     timers,
-    write_cache_mixed,
 )
 
 TABLE: tuple[Rule, ...] = (
@@ -44,7 +44,7 @@ TABLE: tuple[Rule, ...] = (
     sector_emulation.RULE,
     read_ahead.RULE,
     mount_options.RULE,
-    write_cache_mixed.RULE,
+    members_differ.RULE,
     scheduler.RULE,
     discard.RULE,
     fullness.RULE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fsdyno.audit import shell
 from fsdyno.audit.questions import number
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.rules import md_data_offset, optimal_io_size, partition_start
@@ -12,7 +13,7 @@ from fsdyno.audit.stack import Layer, Stack
 
 def judge(stack: Stack) -> Iterator[Finding]:
     """The lowest such device: those above have it from there."""
-    if stack.stripes is not None and stack.stripes.off:
+    if any(stripes.off for stripes in stack.uppermost):
         return
     if any(any(rule.judge(stack)) for rule in (partition_start, md_data_offset, optimal_io_size)):
         return
@@ -27,7 +28,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
             + (": its parts do not fit together" if offset < 0 else " bytes"),
             "0",
             "what begins a block here lies within one of the medium: writes read first",
-            f"# see each layer's own with: lsblk -t {layer.node}",
+            f"# see each layer's own with: lsblk -t {shell.node(layer)}",
         )
         return
 

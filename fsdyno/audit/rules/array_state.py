@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from shlex import quote
 
+from fsdyno.audit import shell
 from fsdyno.audit.offstripe import PARITY
 from fsdyno.audit.questions import REDUNDANT, is_read_only, number, slots, text
 from fsdyno.audit.rule import Finding, Rule, Severity
@@ -28,13 +28,13 @@ def judge(stack: Stack) -> Iterator[Finding]:
 
 
 def _stopped(stack: Stack, layer: Layer) -> Iterator[Finding]:
-    state = text(layer.facts, "array_state")
+    state, node = text(layer.facts, "array_state"), shell.node(layer)
     if state in ("broken", "inactive"):
         found, why = f"{layer.node} is {state}", "a member that it cannot do without is gone"
-        yield _finding(Severity.DANGER, layer, found, "an active array", why, f"mdadm --detail {layer.node}")
+        yield _finding(Severity.DANGER, layer, found, "an active array", why, f"mdadm --detail {node}")
     elif state in ("readonly", "suspended") and not is_read_only(stack):
         found, why = f"{layer.node} is {state}", "it takes no writes"
-        command = f"mdadm --readwrite {layer.node}" if state == "readonly" else f"mdadm --detail {layer.node}"
+        command = f"mdadm --readwrite {node}" if state == "readonly" else f"mdadm --detail {node}"
         yield _finding(Severity.ADVICE, layer, found, "an active array", why, command)
 
 
@@ -43,12 +43,10 @@ def _degraded(layer: Layer) -> Iterator[Finding]:
     if missing <= 0:
         return
     level = text(layer.facts, "level")
-    left = survives(layer)
+    left, node = number(layer.facts, "survives"), shell.node(layer)
     more = {None: "", 0: "; it survives no further loss"}.get(left, f"; it survives the loss of {left} more")
     rebuilds = text(layer.facts, "sync_action") == "recover"
-    command = (
-        f"mdadm --wait {layer.node}  # it rebuilds already" if rebuilds else f"mdadm {layer.node} --add DISK"
-    )
+    command = f"mdadm --wait {node}  # it rebuilds already" if rebuilds else f"mdadm {node} --add DISK"
     yield _finding(
         Severity.DANGER,
         layer,
@@ -59,24 +57,6 @@ def _degraded(layer: Layer) -> Iterator[Finding]:
         else "less redundancy than it was built for, and fewer members to read from",
         command,
     )
-
-
-def survives(layer: Layer) -> int | None:
-    """Members that may still fail, whichever they are; None if its level is not known here.
-
-    RAID 10 survives the loss of all copies of a block but one (md(4)); its copies are the product of the two
-    lowest bytes of the kernel's layout.
-    """
-    missing, members = number(layer.facts, "degraded") or 0, number(layer.facts, "members") or 0
-    layout = number(layer.facts, "kernel_layout") or 0
-    most = {
-        "raid1": members - 1,
-        "raid4": 1,
-        "raid5": 1,
-        "raid6": 2,
-        "raid10": (layout & 0xFF) * (layout >> 8 & 0xFF) - 1,
-    }.get(text(layer.facts, "level"))
-    return None if most is None else max(0, most - missing)
 
 
 def _at_work(layer: Layer) -> Iterator[Finding]:
@@ -91,7 +71,7 @@ def _at_work(layer: Layer) -> Iterator[Finding]:
             f"{layer.node} is at work by itself: {work}{share}",
             "an array at rest",
             "it takes bandwidth and seeks from its users; measurements mean nothing now",
-            f"mdadm --wait {layer.node}",
+            f"mdadm --wait {shell.node(layer)}",
         )
 
 
@@ -104,7 +84,7 @@ def _faulty(layer: Layer) -> Iterator[Finding]:
                 f"{device} failed and still belongs to {layer.node}",
                 "members that work",
                 "its errors were real: a disk that failed once may fail again",
-                f"mdadm {layer.node} --remove {quote(f'/dev/{device}')}",
+                f"mdadm {shell.node(layer)} --remove {shell.word(f'/dev/{device}')}",
             )
 
 
@@ -122,7 +102,7 @@ def _mismatches(layer: Layer) -> Iterator[Finding]:
         "software makes none on this level: a member returns wrong data, or was never synced"
         if parity
         else "a member returns wrong data, or swap and mapped files changed while they were written",
-        f"echo check > /sys/block/{layer.name}/md/sync_action",
+        f"echo check > {shell.attribute(layer, 'md/sync_action')}",
     )
 
 
@@ -137,7 +117,7 @@ def _no_bitmap(layer: Layer) -> Iterator[Finding]:
             f"{layer.node} has no bitmap, and members of {show_bytes(size)}",
             "an internal bitmap, as mdadm makes it from 100 GiB on",
             "after a crash, or when a member comes back, all of it is synced anew",
-            f"mdadm --grow --bitmap=internal {layer.node}",
+            f"mdadm --grow --bitmap=internal {shell.node(layer)}",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fsdyno.audit import shell
 from fsdyno.audit.evidence.ready import BARRIERS_OFF
 from fsdyno.audit.questions import THROUGH, VOLATILE, all_below, few, is_read_only, text
 from fsdyno.audit.rule import Finding, Rule, Severity
@@ -30,7 +31,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
                 f"{layer.node} says {THROUGH}, but below it {below}",
                 f"{VOLATILE} at {layer.node}, so that flushes pass",
                 "the kernel drops every flush here: what was synced is lost when power fails",
-                f"echo '{VOLATILE}' > /sys/block/{layer.name}/queue/write_cache",
+                f"echo '{VOLATILE}' > {shell.attribute(layer, 'queue/write_cache')}",
             )
 
 

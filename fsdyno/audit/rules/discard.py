@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
+from fsdyno.audit import shell
 from fsdyno.audit.offstripe import PARITY
 from fsdyno.audit.questions import all_below, few, is_read_only, is_virtual, number, text
 from fsdyno.audit.rule import Finding, Rule, Severity
@@ -17,23 +17,25 @@ TRIM = "systemctl enable --now fstrim.timer"
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
-    """A mount that discards with each deletion; disks that would discard and are never asked, and by whom
-    the asking is stopped."""
+    """A mount that discards at once what is deleted; disks that would discard and are never asked, and by
+    whom the asking is stopped."""
     mount, top = stack.mount, stack.top
     if mount is None or top is None or is_read_only(stack):
         return
     gathered = any(option.startswith(GATHERED) for option in mount.options)
     online = [option for option in ONLINE if option in mount.options and not gathered]
     trimmed = any("fstrim" in name for name, _ in stack.timers)
+    unseen = any(unseen.what == "timers" for unseen in stack.unseen)
     if online and _discards(top):
-        without = f"mount -o remount,nodiscard {shlex.quote(mount.point)}"
+        commands = stack.filesystem.commands if stack.filesystem else {}
+        without = commands.get("discard_off") or shell.taken_out(online[0], mount.point)
         yield Finding(
             Severity.ADVICE,
             mount.point,
             f"mounted with {online[0]}",
             "fstrim once a week",
-            "each deletion also waits for the disk to discard",
-            without if trimmed else f"{TRIM} && {without}",
+            "discards compete with reads and writes all day",
+            without if trimmed or unseen else f"{TRIM} {'' if without.startswith('#') else '&& '}{without}",
         )
     able = [leaf for leaf in stack.leaves if _discards(leaf) and not _rotates(leaf) and not is_virtual(leaf)]
     if not able:
@@ -42,7 +44,6 @@ def judge(stack: Stack) -> Iterator[Finding]:
         yield from _stopped(stack, able)
         return
     asked = any(option.split("=")[0] == "discard" for option in mount.options)
-    unseen = any(unseen.what == "timers" for unseen in stack.unseen)
     if not trimmed and not asked and not unseen:
         yield Finding(
             Severity.ADVICE,
@@ -69,14 +70,15 @@ def _stopped(stack: Stack, able: list[Layer]) -> Iterator[Finding]:
         return
     severity = Severity.NOTE
     if layer.kind == "crypt":
-        command = f"cryptsetup refresh --allow-discards {layer.node.removeprefix('/dev/mapper/')}"
+        name = text(layer.facts, "name")
+        command = f"cryptsetup refresh --allow-discards {shell.word(name) if name else 'NAME'}"
         why = "the disk keeps and copies what was deleted; allowed, it shows which blocks are unused"
     elif text(layer.facts, "level") in PARITY:
         command = "# if every member reads zeros after a discard: raid456.devices_handle_discard_safely=Y"
         why = "the disks keep and copy what was deleted; members that do not read zeros would break parity"
     else:
         severity = Severity.ADVICE
-        command = f"lsblk --discard {layer.node}"
+        command = f"lsblk --discard {shell.node(layer)}"
         why = "the disks keep and copy what was deleted: writes become slower as they fill"
     yield Finding(
         severity,
@@ -98,7 +100,7 @@ def _rotates(layer: Layer) -> bool:
 
 RULE = Rule(
     name="discard",
-    title="discards: each deletion, once a week, never",
+    title="how freed blocks are discarded",
     source="fstrim(8); xfs(5) and ext4(5), discard; cryptsetup(8), --allow-discards; drivers/md/raid5.c, "
     "devices_handle_discard_safely",
     needs=("queue", "timers"),

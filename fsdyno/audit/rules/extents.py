@@ -10,39 +10,67 @@ from fsdyno.audit.evidence.ready import OFF_STRIPE
 from fsdyno.audit.offstripe import advised, costly, why
 from fsdyno.audit.questions import number
 from fsdyno.audit.rule import Finding, Rule, Severity
-from fsdyno.audit.stack import Stack
+from fsdyno.audit.stack import Layer, Stack, Striped
 from fsdyno.audit.words import kib
 from fsdyno.units import show_bytes
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
     """What the volume adds to where the layers below it begin, for each of its pieces."""
-    stripes = costly(stack)
-    if stripes is None:
-        return
-    volumes = [layer for layer in stack.of_kind("lvm") if any(s.layer == layer.name for s in stripes.steps)]
-    if not volumes:
-        return
-    volume, names = volumes[0], {layer.name for layer in volumes}
-    others = sum(step.off for step in stripes.steps if step.pv or step.layer not in names)
-    pieces = [(piece.off - others) % stripes.stripe for piece in stripes.pieces]
-    bad = [(n, off) for n, off in enumerate(pieces, 1) if off]
-    if not bad:
-        return
-    n, off = bad[0]
-    which = f"piece {n} of {len(pieces)} of {volume.node}" if len(pieces) > 1 else volume.node
-    more = f"; {len(bad) - 1} more are off" if len(bad) > 1 else ""
-    extent = next((size for layer in stack.layers if (size := number(layer.facts, "extent"))), None)
-    yield Finding(
-        Severity.ADVICE,
-        volume.name,
-        f"{which} begins {kib(off)} behind the start of a stripe{more}"
-        + (f"; extents are of {show_bytes(extent)}" if extent else ""),
-        f"extents of a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
-        why(stack, stripes),
-        f"# move the data to a group with the extent (vgcreate -s) that this says: "
-        f"{advised(stack, stripes, volume)}",
-    )
+    for stripes in costly(stack):
+        on_way = {step.layer for step in stripes.steps}
+        volume = next((layer for layer in stack.of_kind("lvm") if layer.name in on_way), None)
+        bad = _bad(stack, stripes, volume) if volume else []
+        if volume is None or not bad:
+            continue
+        n, off = bad[0]
+        pieces = len(stripes.pieces)
+        which = f"piece {n} of {pieces} of {volume.node}" if pieces > 1 else volume.node
+        more = f"; {len(bad) - 1} more are off" if len(bad) > 1 else ""
+        extent = next((size for layer in stack.layers if (size := number(layer.facts, "extent"))), None)
+        yield Finding(
+            Severity.ADVICE,
+            volume.name,
+            f"{which} begins {kib(off)} behind the start of a stripe{more}"
+            + (f"; extents are of {show_bytes(extent)}" if extent else ""),
+            f"extents of a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
+            why(stack, stripes),
+            f"# move the data to a group with the extent (vgcreate -s) that this says: "
+            f"{advised(stack, stripes, volume)}",
+        )
+
+
+def _bad(stack: Stack, stripes: Striped, volume: Layer) -> list[tuple[int, int]]:
+    """Numbers of the pieces that the volume puts off the stripe, from 1, and by how much.
+
+    A piece that is off is the volume's doing where nothing else on its way down adds to it. Where something
+    does, only of the first piece is known what the volume adds (its step); of others that is not said, and
+    they are judged again when the rest is mended.
+    """
+    steps = {step.layer: step.off for step in stripes.steps if not step.pv}
+    pvs = {step.layer: step.off for step in stripes.steps if step.pv}
+    volumes = {name for name in steps if (layer := stack.layer(name)) and layer.kind == "lvm"}
+    first = sum(steps[name] for name in volumes)
+    on_way, moved = {*steps, *pvs, stripes.on}, dict[str, bool]()
+
+    def moves(name: str) -> bool:
+        """Whether a layer, or one between it and the stripes, moves what lies on it; volumes do not count."""
+        if name not in moved:
+            layer = stack.layer(name)
+            own = pvs.get(name) or (name not in volumes and steps.get(name))
+            lower = layer.lower if layer and name != stripes.on else ()
+            moved[name] = bool(own) or any(moves(on) for on in lower if on in on_way)
+        return moved[name]
+
+    top = stack.layers[0]
+    ways = {piece.start: piece.on for piece in top.below} if top is volume else {}
+    bad = []
+    for n, piece in enumerate(stripes.pieces, 1):
+        if piece.off and not moves(ways.get(piece.start, top.name)):
+            bad.append((n, piece.off))
+        elif piece.off and n == 1 and first:
+            bad.append((n, first))
+    return bad
 
 
 RULE = Rule(

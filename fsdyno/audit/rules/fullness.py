@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
+from fsdyno.audit import shell
 from fsdyno.audit.questions import is_read_only
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
@@ -12,6 +12,8 @@ from fsdyno.units import show_bytes
 
 # The share that mke2fs keeps free by itself, so that allocation has room.
 LEAST = 0.05
+# However small a share it is: that much has room for what is written meanwhile, unless it is in small pieces.
+ROOM = 100 << 30
 # Free space in pieces below 1 MiB: half of it is too much. With less than 64 MiB free there is nothing to
 # judge, since the end of every group is such a piece.
 LARGE_SHARE = 0.5
@@ -23,12 +25,15 @@ def judge(stack: Stack) -> Iterator[Finding]:
     mount, space = stack.mount, stack.filesystem.space if stack.filesystem else None
     if mount is None or space is None or space.size <= 0 or is_read_only(stack) or not stack.layers:
         return
-    point = shlex.quote(mount.point)
-    if space.available < LEAST * space.size:
+    pieces = space.pieces
+    whole = pieces is not None and pieces.whole
+    largest = f", the largest piece {show_bytes(pieces.largest)}" if pieces and whole else ""
+    point = shell.word(mount.point)
+    if space.available < min(LEAST * space.size, ROOM):
         yield Finding(
             Severity.ADVICE,
             mount.point,
-            f"{_percent(space.available, space.size)} free for users: {show_bytes(space.available)}",
+            f"{_percent(space.available, space.size)} free for users: {show_bytes(space.available)}{largest}",
             f"{100 * LEAST:.0f} % and more",
             "new files get the holes that are left, in pieces: slower now, and for as long as they live",
             f"du -xh --max-depth=2 {point} | sort -h | tail",
@@ -42,8 +47,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
             "when they are used up no file can be made, whatever space is free",
             f"du -x --inodes --max-depth=2 {point} | sort -n | tail",
         )
-    pieces = space.pieces
-    if pieces is None or not pieces.whole or pieces.bytes < ENOUGH:
+    if pieces is None or not whole or pieces.bytes < ENOUGH:
         return
     if pieces.in_large < LARGE_SHARE * pieces.bytes:
         small = pieces.bytes - pieces.in_large
@@ -64,8 +68,8 @@ def _percent(part: int, whole: int) -> str:
 RULE = Rule(
     name="fullness",
     title="free space, its pieces, and free inodes",
-    source="mke2fs(8), -m (5 % kept against fragmentation); e2freefrag(8); statvfs(3); half of "
-    "the free space in pieces below 1 MiB is our threshold",
+    source="mke2fs(8), -m (5 % kept against fragmentation); e2freefrag(8); statvfs(3); 100 GiB "
+    "and half of the free space in pieces below 1 MiB are our thresholds",
     needs=("space", "pieces"),
     judge=judge,
     caught=("nearly-full", "fragmented"),

@@ -23,14 +23,15 @@ def judge(stack: Stack) -> Iterator[Finding]:
         f"a journal of {show_bytes(found)}",
         f"{show_bytes(usual)} and more, as mkfs makes it today",
         "many changes of names wait until a small journal has room again",
-        "# back up, then make it anew with today's mkfs; it cannot grow while it is in use",
+        "# back up, then make it anew with today's mkfs; a journal cannot grow while it is in use",
     )
 
 
 RULE = Rule(
     name="journal-size",
     title="size of the journal",
-    source="xfsprogs' mkfs.xfs, which makes 64 MiB and more since release 5.15; mke2fs(8), -J size",
+    source="xfsprogs' mkfs.xfs, which makes 64 MiB and more since release 5.15; "
+    "ext2fs_default_journal_size of e2fsprogs; mke2fs(8), -J size",
     needs=("superblock",),
     judge=judge,
     caught=("small-log",),

@@ -6,27 +6,28 @@ from collections.abc import Iterator
 
 from fsdyno.audit.questions import few
 from fsdyno.audit.rule import Finding, Rule, Severity
-from fsdyno.audit.rules.partition_start import off_block
-from fsdyno.audit.stack import Stack
+from fsdyno.audit.rules.partition_start import across, off_block
+from fsdyno.audit.stack import Layer, Stack
 from fsdyno.audit.words import kib
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
     """Each array, by all of its members that are wrong. Where a member itself begins is another rule's."""
     for layer in stack.of_kind("md"):
-        wrong = {
-            piece.on: piece.offset
-            for piece in layer.below
-            if (member := stack.layer(piece.on)) and off_block(member, piece.offset)
-        }
+        wrong, offset = dict[str, Layer](), 0
+        for piece in layer.below:
+            member = stack.layer(piece.on)
+            if member and off_block(member, piece.offset):
+                offset = offset or piece.offset
+                wrong[piece.on] = member
         if wrong:
             yield Finding(
                 Severity.ADVICE,
                 layer.name,
-                f"the data of {layer.node} begins {kib(next(iter(wrong.values())))} into {few(list(wrong))}",
+                f"the data of {layer.node} begins {kib(offset)} into {few(list(wrong))}",
                 "a multiple of the block of each member's medium, at least 4 KiB",
-                "each chunk begins within a block of the disk: writes of whole chunks read first",
-                f"# back up, then make it anew: mdadm --create {layer.node} --data-offset=1M …",
+                across([stack.disk_of(member) for member in wrong.values()], "the end of each chunk"),
+                "# back up, then make the array anew, which loses all that is on it, with --data-offset=1M",
             )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fsdyno.audit import shell
 from fsdyno.audit.questions import is_read_only
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
@@ -64,14 +64,14 @@ def judge(stack: Stack) -> Iterator[Finding]:
     mount = stack.mount
     if mount is None or not stack.layers:
         return
-    point, shown = shlex.quote(mount.point), set(mount.options)
+    point, shown = shell.word(mount.point), set(mount.options)
     if not is_read_only(stack):
         for option in WRITING:
             implied = option.shown in PART_OF_SYNC and "sync" in shown
             if option.shown in shown and not implied:
                 command = f"mount -o remount,{option.instead} {point}"
                 if option.instead is None:
-                    command = f"# take {option.shown} out of fstab, then: umount {point} && mount {point}"
+                    command = shell.taken_out(option.shown, mount.point)
                 found = f"mounted with {option.shown}"
                 yield Finding(option.severity, mount.point, found, option.expected, option.why, command)
         if not shown.intersection(LAZY_TIMES):
@@ -91,7 +91,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
                 f"mounted with {option_name}",
                 "a mount that replays the log",
                 "what was in the log at the last crash is missing: files may be old or damaged",
-                f"# take {option_name} out of fstab, then: umount {point} && mount {point}",
+                shell.taken_out(option_name, mount.point),
             )
 
 

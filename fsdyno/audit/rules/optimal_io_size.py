@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from fsdyno.audit.questions import few, number
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
-from fsdyno.units import show_bytes
 
-LARGEST = 16 << 20  # no stripe of a controller is wider
-FIELD = 0xFFFF  # the largest number of sectors of SCSI's 16-bit fields
+# Sectors: the largest number of SCSI's 16-bit fields, and the most that the kernel sends in a request by
+# default. Stripes of controllers are known up to 22 MiB, which is less at any size of sector.
+LARGEST = 0xFFFF
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
@@ -30,7 +30,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
         Severity.ADVICE,
         node.removeprefix("/dev/"),
         found,
-        f"0, or a stripe: a multiple of the physical block, at most {show_bytes(LARGEST)}",
+        f"0, or a stripe: a multiple of the physical block, below {LARGEST} sectors",
         "mkfs and LVM take it for a stripe and place everything by it",
         command,
     )
@@ -41,7 +41,7 @@ def bogus(leaf: Layer) -> int:
     size = number(leaf.queue, "optimal_io_size") or 0
     physical = number(leaf.queue, "physical_block_size") or 512
     logical = number(leaf.queue, "logical_block_size") or 512
-    possible = physical > 0 and size % physical == 0 and size <= LARGEST and size != FIELD * logical
+    possible = physical > 0 and size % physical == 0 and size < LARGEST * logical
     return 0 if size <= 0 or possible else size
 
 
@@ -57,7 +57,7 @@ RULE = Rule(
     name="optimal-io-size",
     title="optimal size of requests",
     source="Linux Documentation/ABI/stable/sysfs-block (optimal_io_size); drivers/scsi/sd.c, "
-    "sd_validate_opt_xfer_size",
+    "sd_validate_opt_xfer_size and SD_DEF_XFER_BLOCKS",
     needs=("queue", "layer"),
     judge=judge,
     caught=("bogus-optimal",),

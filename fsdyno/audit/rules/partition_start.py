@@ -6,20 +6,24 @@ from collections.abc import Iterator
 
 from fsdyno.audit.evidence.ready import OFF_STRIPE
 from fsdyno.audit.offstripe import advised, costly, why
-from fsdyno.audit.questions import number
+from fsdyno.audit.questions import PAGE, number
 from fsdyno.audit.rule import Finding, Rule, Severity
-from fsdyno.audit.stack import Layer, Stack
+from fsdyno.audit.stack import Layer, Stack, Striped
 from fsdyno.audit.words import kib
 from fsdyno.units import show_bytes
 
 MIB = 1 << 20
-PAGE = 4096  # the smallest block of today's file systems, and of the medium of today's disks
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
-    """Each partition against the blocks of its disk, then against the stripe that lies below it."""
-    stripes = costly(stack)
-    steps = {step.layer: step.off for step in stripes.steps if not step.pv} if stripes else {}
+    """Each partition against the blocks of its disk, then against the stripe that lies below it.
+
+    No command makes a partition anew: what would is a new table, and the record does not show the other
+    partitions of the disk, which that would lose.
+    """
+    off: dict[str, tuple[int, Striped]] = {}
+    for stripes in costly(stack):
+        off |= {step.layer: (step.off, stripes) for step in stripes.steps if step.off and not step.pv}
     for layer in stack.of_kind("partition"):
         start, disk = layer.offset, stack.disk_of(layer)
         if start is None or disk is layer:
@@ -31,26 +35,35 @@ def judge(stack: Stack) -> Iterator[Finding]:
                 layer.name,
                 found,
                 f"a multiple of {show_bytes(MIB)}",
-                "each block of the file system lies across two of the device: writes read first",
-                f"# back up, then make it anew: echo 'start=2048' | sfdisk {disk.node}",
+                across([disk], "each block of the file system"),
+                f"# back up all that is on {disk.node}, then make this partition anew from 1 MiB on: that "
+                "loses what is in it, and a new table loses every other partition too",
             )
-        elif stripes and steps.get(layer.name):
+        elif layer.name in off:
+            by, stripes = off[layer.name]
             yield Finding(
                 Severity.ADVICE,
                 layer.name,
-                f"{found}: {kib(steps[layer.name])} behind the start of a stripe",
+                f"{found}: {kib(by)} behind the start of a stripe",
                 f"a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
                 why(stack, stripes),
-                f"# back up, then make it anew where this says: {advised(stack, stripes, disk)}",
+                f"# back up all that is on {disk.node}, then make this partition anew (what is in it is "
+                f"lost) where this says: {advised(stack, stripes, disk)}",
             )
 
 
 def off_block(disk: Layer, start: int) -> bool:
     """Whether a byte of a disk is within a block of its medium, or of a file system."""
-    physical = number(disk.queue, "physical_block_size") or PAGE
-    usable = PAGE <= physical <= MIB and physical & (physical - 1) == 0
     first = max(0, number(disk.queue, "alignment_offset") or 0)
-    return (start - first) % (physical if usable else PAGE) != 0
+    return (start - first) % PAGE != 0
+
+
+def across(disks: list[Layer], what: str) -> str:
+    """Why it costs that blocks lie across two of the medium, as far as the disks tell theirs."""
+    if any((number(disk.queue, "physical_block_size") or 0) >= PAGE for disk in disks):
+        return f"{what} lies across two of the medium: writes read first"
+    larger = "whose blocks are larger than it tells (flash, 512e behind a bridge)"
+    return f"on a medium {larger} {what} lies across two: writes read first"
 
 
 RULE = Rule(

@@ -14,23 +14,21 @@ from fsdyno.audit.words import kib
 
 def judge(stack: Stack) -> Iterator[Finding]:
     """Each physical volume on the way down, where what lies on it is off in all."""
-    stripes = costly(stack)
-    if stripes is None:
-        return
-    for step in stripes.steps:
-        layer = stack.layer(step.layer)
-        start = number(layer.facts, "pv_start") if layer else None
-        if layer and step.pv and step.off and start is not None:
-            yield Finding(
-                Severity.ADVICE,
-                layer.name,
-                f"LVM's data on {layer.node} begins at {kib(start)}, "
-                f"{kib(step.off)} behind the start of a stripe",
-                f"a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
-                why(stack, stripes),
-                f"# move the data, then pvcreate --dataalignment as this says: "
-                f"{advised(stack, stripes, layer)}",
-            )
+    for stripes in costly(stack):
+        for step in stripes.steps:
+            layer = stack.layer(step.layer)
+            start = number(layer.facts, "pv_start") if layer else None
+            if layer and step.pv and step.off and start is not None:
+                yield Finding(
+                    Severity.ADVICE,
+                    layer.name,
+                    f"LVM's data on {layer.node} begins at {kib(start)}, "
+                    f"{kib(step.off)} behind the start of a stripe",
+                    f"a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
+                    why(stack, stripes),
+                    f"# move the data, then pvcreate --dataalignment as this says: "
+                    f"{advised(stack, stripes, layer)}",
+                )
 
 
 RULE = Rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fsdyno.audit import shell
 from fsdyno.audit.evidence import ready
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
@@ -18,20 +19,24 @@ LARGE = 64 << 20
 def judge(stack: Stack) -> Iterator[Finding]:
     """Against the kernel's defaults: 128 KiB, and two stripes on an array, of which one is asked for here.
 
-    More than 64 MiB is too much, unless the array's stripe makes the kernel choose it.
+    More than 64 MiB is too much, unless the array's stripe makes the kernel choose it. Of stripes whose
+    read-ahead is not recorded nothing is said.
     """
     mount = stack.mount
     if mount is None or mount.read_ahead is None or not stack.layers:
         return
-    stripe = stack.stripes.stripe if stack.stripes else 0
+    told = [stripes.read_ahead for stripes in stack.uppermost if stripes.read_ahead is not None]
+    if len(told) < len(stack.uppermost):
+        return
+    stripe = max((stripes.stripe for stripes in stack.uppermost), default=0)
     least, found = max(DEFAULT, min(stripe, OWN)), mount.read_ahead
-    usual = max(DEFAULT, 2 * stripe)
+    usual = max(DEFAULT, *told) if told else DEFAULT
     if found < least:
         expected = f"{show_bytes(usual)} ({'two stripes' if usual > DEFAULT else 'the kernel’s default'})"
         why = "a program that reads in order waits for each small piece"
         if stripe:
             why += ", and not all members work at once"
-    elif found > max(LARGE, 4 * stripe):
+    elif found > max(LARGE, 2 * usual):
         expected = f"{show_bytes(usual)} to {show_bytes(LARGE)}"
         why = "each reader fills that much memory with what may never be asked for"
     else:
@@ -42,7 +47,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
         f"read-ahead of {show_bytes(found)} for its files",
         expected,
         why,
-        f"echo {usual >> 10} > /sys/class/bdi/{mount.bdi}/read_ahead_kb",
+        f"echo {usual >> 10} > {shell.word(f'/sys/class/bdi/{mount.bdi}/read_ahead_kb')}",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fsdyno.audit import shell
 from fsdyno.audit.questions import is_virtual, number, text
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
@@ -35,7 +36,7 @@ def _finding(leaf: Layer, chosen: str, better: str, why: str) -> Finding:
         f"scheduler {chosen} at {leaf.node}, {_medium(leaf)}",
         f"{better}, set here: arrays and volumes above have none",
         why,
-        f"echo {better} > /sys/block/{leaf.name}/queue/scheduler",
+        f"echo {better} > {shell.attribute(leaf, 'queue/scheduler')}",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsdyno.audit.questions import few, number, place
+from fsdyno.audit.questions import PAGE, few, number, place
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
 from fsdyno.units import show_bytes
@@ -31,8 +31,8 @@ def judge(stack: Stack) -> Iterator[Finding]:
 
 
 def _emulated(leaf: Layer) -> int:
-    """The block of the medium, where the disk shows smaller ones."""
-    physical = number(leaf.queue, "physical_block_size") or 0
+    """The block of the medium, where the disk shows smaller ones; of larger ones than a page, a page."""
+    physical = min(number(leaf.queue, "physical_block_size") or 0, PAGE)
     logical = number(leaf.queue, "logical_block_size") or physical
     return physical if logical < physical else 0
 

@@ -5,31 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fsdyno.audit.evidence.ready import GEOMETRY
-from fsdyno.audit.questions import place
+from fsdyno.audit.offstripe import advised, keeps_parity
+from fsdyno.audit.questions import few, place
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
     """What the superblock and the mount say, number by number, as the file system's own tools name them."""
-    system, stripes = stack.filesystem, stack.stripes
-    if system is None or system.geometry is None or system.expected_geometry is None or stripes is None:
+    system, stripes = stack.filesystem, stack.uppermost
+    if system is None or system.geometry is None or system.expected_geometry is None or not stripes:
         return
     expected = system.expected_geometry
     if all(system.geometry.get(name) == value for name, value in expected.items()):
         return
     known = {name: system.geometry.get(name, 0) for name in expected}
-    below = stack.layer(stripes.on)
-    advised = (
-        f"# make it anew as this says: fsdyno align --device {below.node}" if below else "# make it anew"
-    )
+    parity, told = any(keeps_parity(stack, one) for one in stripes), any(known.values())
+    why = "what it places and writes by stripes lies across those of the array"
+    if not told:
+        why = "it places files and inodes without regard to stripes: "
+        why += "partial stripes cost reads" if parity else "some lie across two members"
     yield Finding(
-        Severity.ADVICE,
+        Severity.ADVICE if told or parity else Severity.NOTE,
         place(stack),
-        _shown(known) + ("" if any(known.values()) else " (none)"),
-        f"{_shown(expected)}, as {stripes.on} has it",
-        "what it places and writes by stripes lies across those of the array",
-        system.commands.get("tell_geometry", advised),
+        _shown(known) + ("" if told else " (none)"),
+        f"{_shown(expected)}, for the stripe of {few([one.on for one in stripes])}",
+        why,
+        system.commands.get("tell_geometry")
+        or f"# make it anew as this says: {advised(stack, stripes[0], stack.layers[0])}",
     )
 
 

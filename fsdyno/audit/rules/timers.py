@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from fsdyno.audit import shell
 from fsdyno.audit.questions import REDUNDANT, few, number, text
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Stack
@@ -30,9 +31,8 @@ def _trims(stack: Stack, name: str) -> bool:
 
 
 def _volumes(stack: Stack, name: str) -> bool:
-    """e2scrub checks snapshots of volumes, with e2fsck."""
-    check = stack.filesystem.commands.get("check", "") if stack.filesystem else ""
-    return "e2fsck" in check and any(stack.of_kind("lvm"))
+    """e2scrub checks snapshots of volumes, of types whose superblock notes the last check: it sets that."""
+    return bool(stack.filesystem and "checked" in stack.filesystem.upkeep) and any(stack.of_kind("lvm"))
 
 
 def _named(stack: Stack, name: str) -> bool:
@@ -64,13 +64,14 @@ def judge(stack: Stack) -> Iterator[Finding]:
     for work, timers in by_work.items():
         units = [name for name, _ in timers if name.endswith((".timer", ".service"))]
         jobs = [enabled_by for name, enabled_by in timers if name not in units]
+        stop = f"systemctl stop {' '.join(map(shell.word, units))}"
         yield Finding(
             Severity.NOTE,
             timers[0][0],
             f"{few([*units, *jobs])} may {work.does} at any time",
             "nothing of that while something is measured",
             "whatever is measured meanwhile shares the disks with it",
-            f"systemctl stop {' '.join(units)}" if units else f"# comment it out meanwhile: {few(jobs)}",
+            stop if units else f"# comment it out meanwhile: {few(jobs)}",
         )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fsdyno.audit.questions import few, members, slots, text
+from fsdyno.audit import shell
+from fsdyno.audit.questions import few, slots, text
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack
 
 WHY = {
     "write_cache": "flushes wait for the members with a cache, every write for those without",
-    "logical_block_size": "the array takes the largest, and each smaller write becomes a read and a write",
+    "logical_block_size": "the array takes the largest, and refuses requests that are no multiple of it",
     "physical_block_size": "what suits one member makes the other read before it writes",
     "rotational": "a stripe is done when its slowest member is",
     "scheduler": "requests of one stripe wait by different rules",
@@ -27,7 +28,7 @@ def judge(stack: Stack) -> Iterator[Finding]:
     """
     for array in stack.of_kind("md"):
         written = {device for device, states in slots(array) if "write_mostly" in states}
-        below = [layer for name in members(array) if name not in written and (layer := stack.layer(name))]
+        below = [layer for name in array.lower if name not in written and (layer := stack.layer(name))]
         disks = [stack.disk_of(layer) for layer in below]
         alike = len({text(disk.facts, "driver") for disk in disks}) == 1
         for attribute, why in WHY.items():
@@ -48,7 +49,7 @@ def _differ(array: Layer, disks: list[Layer], attribute: str, why: str) -> Findi
     groups = sorted(by_value.items(), key=lambda group: -len(group[1]))
     usual, odd = groups[0][0], groups[-1][1][0]
     if attribute in ("scheduler", "nr_requests"):
-        command = f"echo '{usual}' > /sys/block/{odd.name}/queue/{attribute}"
+        command = f"echo {shell.word(usual)} > {shell.attribute(odd, f'queue/{attribute}')}"
     elif attribute == "write_cache":
         command = f"# set the caches of the disks themselves alike (hdparm -W, sdparm), {odd.node} first"
     else:
@@ -65,7 +66,7 @@ def _differ(array: Layer, disks: list[Layer], attribute: str, why: str) -> Findi
 
 
 RULE = Rule(
-    name="write-cache-mixed",
+    name="members-differ",
     title="members of an array that are set differently",
     source="Linux Documentation/ABI/stable/sysfs-block; blk_stack_limits of the kernel; md(4), write-mostly",
     needs=("queue",),
