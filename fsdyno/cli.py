@@ -15,7 +15,7 @@ import click
 
 from fsdyno import __version__, cli_align, cli_audit, cli_guest, interrupt, printing
 from fsdyno.cli_guest import cache_option, telling
-from fsdyno.errors import Exit, UserError
+from fsdyno.errors import Exit, UserError, unwritten
 from fsdyno.printing import echo
 
 if TYPE_CHECKING:
@@ -375,12 +375,7 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UserError(
-            f"cannot be written: {error.strerror or error}",
-            code=Exit.CANNOT,
-            where=str(path),
-            advice="name a file in a folder that you may write",
-        ) from None
+        raise unwritten(path, error) from None
     echo(f"wrote {path}", err=True)
 
 

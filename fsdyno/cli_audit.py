@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from fsdyno.audit.evidence import Cost
     from fsdyno.audit.rule import Rule
     from fsdyno.audit.run import Audit
-    from fsdyno.rig import Rig
 
 NARROWEST = 40
 STORE = "fsdyno.sqlite"
@@ -73,13 +72,11 @@ def _record(target: str) -> tuple[dict[str, Any], str | None]:
 
     if not target:
         raise UserError("is empty", code=Exit.USAGE, where="PATH", advice="name a path, a device or a record")
-    path = Path(target)
-    if record.is_record(path):
-        found = record.load(path, _schema(Rig(privileged=False)))
-        return found, f"recorded on {found['host']['name']}, {_when(found['taken'])}"
-    rig = Rig()
-    found = rig.stack_record(target)
-    if flaw := record.flaw_of(found, _schema(rig)):
+    saved = record.load(Path(target), lambda: Rig(privileged=False).schema()["record"])
+    if saved:
+        return saved, f"recorded on {saved['host']['name']}, {_when(saved['taken'])}"
+    found = Rig().stack_record(target)
+    if flaw := record.flaw_beyond_schema(found):
         raise UserError(
             f"what the agent read makes no stack: {flaw}",
             code=Exit.AGENT,
@@ -87,17 +84,6 @@ def _record(target: str) -> tuple[dict[str, Any], str | None]:
             advice="if the stack changed just then, ask again; else build both halves from one checkout",
         )
     return found, None
-
-
-def _schema(rig: Rig) -> dict[str, Any]:
-    schema = rig.schema().get("record")
-    if not isinstance(schema, dict):
-        raise UserError(
-            "the agent knows no records of stacks",
-            code=Exit.AGENT,
-            advice="build both halves from one checkout: make agent",
-        )
-    return schema
 
 
 def _save(record: dict[str, Any], path: Path) -> None:

@@ -7,6 +7,7 @@ it and never a traceback. The codes are documented in docs/cli.md.
 from __future__ import annotations
 
 from enum import IntEnum
+from pathlib import Path
 
 
 class Exit(IntEnum):
@@ -47,6 +48,16 @@ class UserError(Exception):
         place = f"{self.where}: " if self.where else ""
         remedy = f"\n  {self.advice}" if self.advice else ""
         return f"{place}{self.message}{remedy}"
+
+
+def unwritten(path: Path, error: OSError) -> UserError:
+    """The error for a file that could not be written."""
+    return UserError(
+        f"cannot be written: {error.strerror or error}",
+        code=Exit.CANNOT,
+        where=str(path),
+        advice="name a file in a folder that you may write",
+    )
 
 
 def nearest(word: str, known: list[str]) -> str | None:

@@ -10,21 +10,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fsdyno.errors import Exit, UserError
+from fsdyno.errors import Exit, UserError, unwritten
 from fsdyno.rig.shape import Shape
 
 VERSION = 1
 """The form of records that is known here (`RECORD` of the agent's types)."""
 
 MARK = "fsdyno_record"
-LARGEST = 64 << 20
-"""Bytes of a file that is read: a stack of 4096 disks has about 4 MiB."""
+LARGEST = 8 << 20
+"""Bytes of a file that is read: a stack of 64 disks has less than 1 MiB, and one of `MOST` about 4."""
 
 MOST = 4096
 """Layers in all, as the agent reads them."""
@@ -33,8 +32,9 @@ DEEPEST = 64
 """Layers on top of each other. The kernel's own limits are lower."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:!+-]{0,127}\Z")
-# Commands name nodes as they are, so a node must be one word to a shell. udev writes others as \xNN.
-_NODE = re.compile(r"/dev/[A-Za-z0-9._:@%+=,!/\\-]{1,255}\Z")
+# A path below /dev that leads nowhere else. Device mapper takes nearly every character in a name, so commands
+# quote nodes; what a terminal would obey or end a line at is in no real one.
+_NODE = re.compile(r"/dev(/(?!\.\.?(/|\Z))[^/\x00-\x1f\x7f-\x9f\u2028\u2029]{1,255}){1,8}\Z")
 
 _NUMBERS = (
     *("alignment_offset", "chunk", "degraded", "discard_granularity", "discard_max_bytes", "extent"),
@@ -47,20 +47,16 @@ _TEXTS = (
 )
 
 
-def is_record(path: Path) -> bool:
-    """Whether a path is a saved record, and not part of a live stack. Raises `UserError` for a file that
-    may have been one."""
-    try:
-        found = path.stat()
-    except OSError:
-        return False
-    return path.suffix == ".json" and stat.S_ISREG(found.st_mode) and MARK in _parsed(path)
-
-
-def load(path: Path, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The record in a file. Raises `UserError` if it cannot be relied on."""
+def load(path: Path, schema: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The saved record that a path is; None if it is part of a live stack. `schema` is the agent's, asked for
+    a record only. Raises `UserError` for what cannot be relied on, and for a file that may have been one.
+    """
+    if path.suffix != ".json" or not path.is_file():
+        return None
     record = _parsed(path)
-    if flaw := flaw_of(record, schema):
+    if MARK not in record:
+        return None
+    if flaw := flaw_of(record, schema()):
         raise _refused(path, flaw, "let its owner save it again: fsdyno audit PATH --save FILE")
     return record
 
@@ -74,6 +70,11 @@ def flaw_of(record: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
         return f"`{MARK}` is not {VERSION}"
     if flaw := Shape(schema).flaw(record):
         return f"`{flaw.lstrip('.')}`" if ":" not in flaw else _placed(flaw)
+    return flaw_beyond_schema(record)
+
+
+def flaw_beyond_schema(record: Mapping[str, Any]) -> str | None:
+    """What is wrong with a record that is of the schema's shape; None if nothing is."""
     flaws = (f"layers[{n}]{flaw}" for n, layer in enumerate(record["layers"]) if (flaw := _layer(layer)))
     return _order(record["layers"]) or next(flaws, None) or _stripes(record.get("striped") or ())
 
@@ -198,12 +199,7 @@ def save(record: Mapping[str, Any], path: Path) -> None:
     try:
         _replace(path, text_of(record))
     except OSError as error:
-        raise UserError(
-            f"cannot be written: {error.strerror or error}",
-            code=Exit.CANNOT,
-            where=str(path),
-            advice="name a file in a folder that you may write",
-        ) from None
+        raise unwritten(path, error) from None
 
 
 def _replaceable(path: Path) -> bool:

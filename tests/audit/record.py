@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,13 @@ EACH = 25.0
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the agent said of a stack, or why it said nothing."""
+    """What the agent said of a stack, or why it said nothing; and what was said after it."""
 
     name: str
     record: dict[str, Any] | None
     milliseconds: int
     why: str = ""
+    after: str = ""
 
 
 def names() -> list[str]:
@@ -40,17 +41,20 @@ def names() -> list[str]:
     return sorted(path.stem for path in BUILD.glob("*.sh") if path.stem not in PARTS)
 
 
-def record(wanted: Iterable[str]) -> list[Recorded]:
-    """Builds these stacks in one guest, one after the other, and records each."""
+def record(wanted: Iterable[str], after: str = "") -> list[Recorded]:
+    """Builds these stacks in one guest, one after the other, and records each. While it stands, a shell there
+    runs the command `after`, with `$name` and `$TARGET`.
+    """
     wanted = list(wanted)
     completed = run_in_guest(
         (BUILD / "record.sh").read_text(),
         memory=1536 << 20,
-        limit=120 + EACH * len(wanted),
+        limit=120 + EACH * len(wanted) * (2 if after else 1),
         variables={
             "GUEST_BUILD": str(BUILD),
             "GUEST_STACKS": " ".join(wanted),
             "GUEST_AGENT": str(find_agent()),
+            "GUEST_AFTER": after,
         },
     )
     found = {recorded.name: recorded for recorded in _read(completed)}
@@ -60,17 +64,17 @@ def record(wanted: Iterable[str]) -> list[Recorded]:
 
 def _read(completed: Completed) -> Iterator[Recorded]:
     """What `record.sh` printed."""
-    name, broken, lines = "", False, list[str]()
+    recorded, broken, lines = Recorded("", None, 0), False, list[str]()
     for line in completed.out.splitlines():
         match line.split() if line.startswith("@@ ") else []:
-            case ["@@", "end", code, milliseconds]:
+            case ["@@", "end"]:
+                yield replace(recorded, after="\n".join(lines))
+            case ["@@", "after", code, milliseconds]:
                 text = "\n".join(lines)
-                good = not broken and code == "0"
-                yield Recorded(name, json.loads(text) if good else None, int(milliseconds), text)
-            case ["@@", "broken", name]:
-                broken, lines = True, []
-            case ["@@", name]:
-                broken, lines = False, []
+                found = json.loads(text) if not broken and code == "0" else None
+                recorded, lines = Recorded(recorded.name, found, int(milliseconds), text), []
+            case ["@@", *words, name]:
+                recorded, broken, lines = Recorded(name, None, 0), words == ["broken"], []
             case _:
                 lines.append(line)
 

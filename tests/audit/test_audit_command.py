@@ -125,6 +125,23 @@ def test_errors_say_what_and_where(
     assert (tmp_path / "notes").read_text() == "mine\n"
 
 
+def test_the_agent_is_started_twice_at_most(tmp_path: Path) -> None:
+    """For its schema, and for the stack."""
+    counting = tmp_path / "agent"
+    counting.write_text(f'#!/bin/sh\necho "$*" >> {tmp_path}/starts\nexec {real_agent()} "$@"\n')
+    counting.chmod(0o755)
+    fsdyno, starts = Fsdyno(tmp_path, counting), tmp_path / "starts"
+
+    def started(*words: str) -> list[str]:
+        starts.write_text("")
+        assert fsdyno("audit", *words).returncode in (Exit.OK, Exit.ADVICE, Exit.DANGER)
+        return starts.read_text().splitlines()
+
+    live = started(".", "--save", "mine.json")
+    assert len(live) == 2 and sum("survey --stack" in line for line in live) == 1
+    assert [line.split()[-1] for line in started("mine.json")] == ["schema"]
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root sees everything")
 def test_without_root_what_could_not_be_seen_is_told(fsdyno: Fsdyno) -> None:
     assert "could not be seen" in fsdyno("audit", "/").stdout

@@ -1,5 +1,6 @@
-"""Stacks that are wrong on purpose, and right ones, built anew in a guest, read by the agent there, and
-judged here by `fsdyno audit`: each wrong one is found and named, and no right one raises a false alarm."""
+"""Stacks that are wrong on purpose, and right ones, built anew in one guest. On each wrong one `fsdyno audit`
+itself runs there: it is found and named, and what it says to do is done and mends it. The right ones are read
+by the agent there and judged here, since Python starts slowly under emulation: none raises a false alarm."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import pytest
@@ -19,7 +22,8 @@ from tests.audit import record
 from tests.audit.recorded import STACKS, load
 from tests.cli.fixtures import real_agent
 from tests.guest.bench import needs_guests
-from tests.guest.script import needs_runner
+from tests.guest.live import can_be_run
+from tests.guest.script import ROOT, needs_runner
 
 NAMED = {
     "partition-63": "partition-start",
@@ -33,6 +37,9 @@ NAMED = {
 }
 """What must be found whatever else there is: the stack, and the rule that names what is wrong with it."""
 
+MENDED = {"barriers-off", "read-ahead-8k", "foreign-stride"}
+"""Of these the finding's command is whole, and no comment: what cannot be mended without moving data is."""
+
 RIGHT = [name for name in record.names() if name.startswith("right-")]
 LIVE = [*NAMED, *RIGHT]
 """Built in each run. The others would double its time: `python -m tests.audit.record` builds them all, and
@@ -40,12 +47,39 @@ tests/audit/test_stacks.py judges what it recorded."""
 VERDICTS = {"ok": Exit.OK, "advice": Exit.ADVICE, "danger": Exit.DANGER}
 
 
+GUEST = "HOME=/run XDG_STATE_HOME=/run XDG_CACHE_HOME=/run XDG_CONFIG_HOME=/run PYTHONDONTWRITEBYTECODE=1"
+
+
 @pytest.fixture(scope="module")
 def live() -> dict[str, record.Recorded]:
-    """All stacks as they stand in one guest, one after the other."""
+    """All stacks as they stand in one guest, one after the other, the wrong ones audited and mended there."""
     needs_guests(Rig([str(real_agent())], privileged=False))
     needs_runner()
-    return {recorded.name: recorded for recorded in record.record(LIVE)}
+    variables = f"{GUEST} PYTHONPATH={quote(str(ROOT))} FSDYNO_AGENT=$GUEST_AGENT"
+    audit = f"{variables} {quote(sys.executable)} {quote(str(ROOT / 'tests/guest/live.py'))} $TARGET"
+    return {
+        found.name: found for found in record.record(LIVE, f"case $name in {'|'.join(NAMED)}) {audit};; esac")
+    }
+
+
+@dataclass(frozen=True)
+class Live:
+    """`fsdyno audit` on a live stack: what it says, and once more when all was done that it says."""
+
+    code: int
+    audit: dict[str, Any]
+    done: list[dict[str, Any]]
+    again: dict[str, Any] | None
+
+
+def audited(recorded: record.Recorded) -> Live:
+    """What `live.py` told of a stack in the guest."""
+    assert recorded.record is not None, recorded.why
+    told = json.loads(recorded.after)
+    assert told["first"]["audit"], told["first"]["err"]
+    assert not told["again"] or told["again"]["audit"], told["again"]["err"]
+    again = told["again"] and told["again"]["audit"]
+    return Live(told["first"]["code"], told["first"]["audit"], told["done"], again)
 
 
 def judged(recorded: record.Recorded, folder: Path) -> tuple[int, dict[str, Any]]:
@@ -57,7 +91,7 @@ def judged(recorded: record.Recorded, folder: Path) -> tuple[int, dict[str, Any]
     done = subprocess.run(
         command,
         cwd=folder,
-        env={**os.environ, "FSDYNO_AGENT": str(real_agent()), "PYTHONPATH": str(record.BUILD.parents[2])},
+        env={**os.environ, "FSDYNO_AGENT": str(real_agent()), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=60,
@@ -72,13 +106,21 @@ def caught(name: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_what_is_wrong_is_found_and_named(
-    live: dict[str, record.Recorded], tmp_path: Path, name: str
-) -> None:
-    code, audit = judged(live[name], tmp_path)
-    assert {finding["rule"] for finding in audit["findings"]} == caught(name) != set()
-    assert code == VERDICTS[audit["verdict"]]
+def test_what_is_wrong_is_found_and_named(live: dict[str, record.Recorded], name: str) -> None:
+    found = audited(live[name])
+    assert {finding["rule"] for finding in found.audit["findings"]} == caught(name) != set()
+    assert found.code == VERDICTS[found.audit["verdict"]]
     assert NAMED[name] in caught(name)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_it_says_to_do_mends_it(live: dict[str, record.Recorded], name: str) -> None:
+    found = audited(live[name])
+    assert bool(found.done) == (name in MENDED), found.done
+    for done in found.done:
+        assert done["code"] == 0, done
+    mended = {(f["rule"], f["about"]) for f in found.audit["findings"] if can_be_run(f["command"])}
+    assert found.again is None or not mended & {(f["rule"], f["about"]) for f in found.again["findings"]}
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -94,10 +136,10 @@ def test_ten_right_ones_are_built() -> None:
 
 
 def test_barriers_off_above_a_volatile_cache_is_a_danger_and_said_first(
-    live: dict[str, record.Recorded], tmp_path: Path
+    live: dict[str, record.Recorded],
 ) -> None:
-    code, audit = judged(live["barriers-off"], tmp_path)
-    assert (code, audit["findings"][0]["severity"]) == (Exit.DANGER, "danger")
+    found = audited(live["barriers-off"])
+    assert (found.code, found.audit["findings"][0]["severity"]) == (Exit.DANGER, "danger")
 
 
 @pytest.mark.parametrize("saved", [path for path in STACKS if path.stem in LIVE], ids=lambda path: path.stem)

@@ -1,6 +1,7 @@
-# Builds each stack of $GUEST_STACKS (names), and prints after a line `@@ NAME` what the agent says of it;
-# after `@@ end CODE MILLISECONDS` comes the next one. A stack that cannot be built prints `@@ broken NAME`
-# and its log. $GUEST_BUILD: this folder. $GUEST_AGENT: the agent.
+# Builds each stack of $GUEST_STACKS (names), and prints after a line `@@ NAME` what the agent says of it, after
+# `@@ after CODE MILLISECONDS` what the command $GUEST_AFTER says, which finds $name and $TARGET; after `@@ end`
+# comes the next one. A stack that cannot be built prints `@@ broken NAME` and its log. $GUEST_BUILD: this
+# folder. $GUEST_AGENT: the agent.
 
 mount -t tmpfs tmpfs /mnt
 # What this host does by itself is no part of a stack.
@@ -20,14 +21,17 @@ for name in $GUEST_STACKS; do
     if [ $? != 0 ]; then
         echo "@@ broken $name"
         cat /run/log
-        echo "@@ end 1 0"
+        echo "@@ after 1 0"
     else
         echo "@@ $name"
         begin=${EPOCHREALTIME/./}
-        "$GUEST_AGENT" survey --stack "$(cat /run/target)"
+        TARGET=$(cat /run/target)
+        "$GUEST_AGENT" survey --stack "$TARGET"
         code=$?
-        echo "@@ end $code $(((${EPOCHREALTIME/./} - begin) / 1000))"
+        echo "@@ after $code $(((${EPOCHREALTIME/./} - begin) / 1000))"
+        eval "$GUEST_AFTER"
     fi
+    echo "@@ end"
     (
         set -e
         take_down
