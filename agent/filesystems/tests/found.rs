@@ -5,10 +5,9 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
-use std::process::Command;
 
-use common::{Image, given, make, make_told, run};
-use fsdyno_filesystems::{CommandLine, FileSystem, Geometry, Standing, TABLE, Told, find, of_mount, probe};
+use common::{Image, given, make, run};
+use fsdyno_filesystems::{CommandLine, FileSystem, Geometry, Standing, TABLE, find, of_mount, probe};
 use fsdyno_spec::record::Facts;
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
@@ -125,69 +124,6 @@ fn what_is_worked_with_is_the_mounts_word_before_the_superblocks() {
     );
     assert_eq!(of("ext4", None, "rw"), None);
     assert_eq!(of("btrfs", Some(&ext), "rw"), None);
-}
-
-#[test]
-fn nothing_is_expected_where_nothing_is_striped() {
-    let ext = facts(json!({"block_size": 4096, "stride": 16, "stripe_width": 48}));
-    let standing = Standing { superblock: Some(&ext), ..Standing::default() };
-    assert_eq!(row("ext4").found_geometry(&standing).expect("it has one").expected, None);
-    assert!(!row("ext4").commands(&standing).contains_key("tell_geometry"));
-}
-
-fn mended(name: &str, superblock: Value, point: Option<&str>) -> Option<String> {
-    let superblock = facts(superblock);
-    let standing = Standing {
-        device: "/dev/md0",
-        point,
-        driver: Some(name),
-        superblock: Some(&superblock),
-        geometry: Some(&STRIPE),
-        ..Standing::default()
-    };
-    row(name).commands(&standing).remove("tell_geometry")
-}
-
-#[test]
-fn another_arrays_stripe_is_mended_by_what_the_type_can() {
-    let ext = json!({"block_size": 4096, "stride": 32, "stripe_width": 320});
-    let told = "tune2fs -E stride=16,stripe_width=48 /dev/md0";
-    assert_eq!(mended("ext4", ext.clone(), None).as_deref(), Some(told));
-    assert_eq!(
-        mended("ext4", ext, Some("/a b")),
-        Some(format!("{told} && mount -o remount,stripe=48 '/a b'"))
-    );
-    assert_eq!(
-        mended("ext4", json!({"block_size": 4096, "stride": 16, "stripe_width": 48}), Some("/")),
-        None
-    );
-
-    let made = json!({"block_size": 4096, "sunit": 256, "swidth": 512});
-    assert_eq!(
-        mended("xfs", made.clone(), Some("/srv")).as_deref(),
-        Some("umount /srv && mount -o sunit=128,swidth=384 /dev/md0 /srv # and in /etc/fstab")
-    );
-    let root = mended("xfs", made, Some("/")).expect("a line");
-    assert!(root.starts_with("# ") && root.contains("rootflags=sunit=128,swidth=384"), "{root}");
-    let without = json!({"block_size": 4096, "sunit": 0, "swidth": 0});
-    let anew = mended("xfs", without, Some("/srv")).expect("a line");
-    assert!(anew.starts_with("# ") && anew.contains("mkfs.xfs -f -d su=65536,sw=3 /dev/md0"), "{anew}");
-}
-
-#[test]
-fn tune2fs_takes_the_line_and_nothing_is_left_to_mend() {
-    let told = Told::None;
-    let Some(image) = make_told(row("ext4"), &Default::default(), Bytes::mib(64), told) else { return };
-    let read = || row("ext4").superblock(&mut image.open()).expect("a superblock").facts;
-    let command = |superblock: &Facts| {
-        let (superblock, geometry) = (Some(superblock), Some(&STRIPE));
-        let standing = Standing { device: image.name(), superblock, geometry, ..Standing::default() };
-        row("ext4").commands(&standing).remove("tell_geometry")
-    };
-    let line = command(&read()).expect("it was made without a stripe");
-    let output = Command::new("/bin/sh").args(["-c", &format!("PATH=$PATH:/sbin:/usr/sbin {line}")]).output();
-    assert!(output.expect("a shell").status.success(), "{line}");
-    assert_eq!(command(&read()), None, "{line}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl Mounted {
         let point = target.to_str().expect("a plain path");
         if plan.helper.is_some() {
             helped(plan, point)?;
-            return Ok(Self::found(target));
+            return Ok(Self::at(target));
         }
         let mut command = plan.shell(point);
         if looped {
@@ -111,10 +111,11 @@ impl Mounted {
         if !output.status.success() {
             return Err(format!("{command}: {}", String::from_utf8_lossy(&output.stderr)));
         }
-        Ok(Self::found(target))
+        Ok(Self::at(target))
     }
 
-    fn found(target: PathBuf) -> Self {
+    /// What somebody mounted there.
+    pub fn at(target: PathBuf) -> Self {
         let table = std::fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
         let line = table.lines().rfind(|line| line.split(' ').nth(4) == target.to_str()).expect("our mount");
         let (left, right) = line.split_once(" - ").expect("a line of mountinfo");
