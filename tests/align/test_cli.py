@@ -54,10 +54,11 @@ def test_what_is_printed_is_the_answer_and_fits(fsdyno: Fsdyno) -> None:
     printed = [line.strip() for line in done.stdout.splitlines()]
     answer = advice(fsdyno, *RAID6)
     assert printed[0] == "RAID 6, 12 members, chunk 128 KiB, left-symmetric"
+    assert printed[1] == "! these commands make everything anew: what is on the device is lost"
     for step in answer["steps"]:
         assert step["command"] in printed, step
     flat = " ".join(printed)
-    for text in [*(step["why"] for step in answer["steps"]), *answer["notes"]]:
+    for text in [*(step["why"] for step in answer["steps"]), *answer["warnings"], *answer["notes"]]:
         assert text in flat, text
     for number in ("1280 KiB, 10 data disks", "32 blocks of 4 KiB", "320 blocks of 4 KiB", "256, 2560"):
         assert number in flat

@@ -54,3 +54,11 @@ def test_what_several_file_systems_share_is_printed_once_with_each_why() -> None
         ("mount /dev/md0 /mnt", "cyan"),
     ]
     assert ("incantation", "bold") in found and ("true", "cyan") in found
+
+
+def test_warnings_come_before_everything_that_can_be_typed() -> None:
+    told = ["/dev/md0 is in use: mounted on /srv", "it is lost"]
+    step = {"kind": "pvcreate", "command": "pvcreate /dev/md0", "why": "because"}
+    answer = {"array": {"level": 1, "members": 2}, "warnings": told, "steps": [step]}
+    found = [plain(line).strip() for line in lines(answer)]
+    assert found[1:3] == [f"! {text}" for text in told]

@@ -72,6 +72,12 @@ def commands(advice: dict[str, Any], kind: str, filesystem: str | None = None) -
     return [step["command"] for step in found if filesystem in (None, step.get("filesystem"))]
 
 
+def named(advice: dict[str, Any]) -> dict[str, Any]:
+    """Advice for a described array, with the name of the real one in place of the one that no device has."""
+    found: dict[str, Any] = json.loads(json.dumps(advice).replace("/dev/ARRAY", "/dev/md0"))
+    return found
+
+
 def mbr(start: int, sectors: int = 2 << 20) -> str:
     """A command that makes one partition behind `start` sectors; sfdisk is not everywhere."""
     entry = struct.pack("<B3sB3sII", 0, b"\0\0\0", 0x83, b"\0\0\0", start, sectors)
@@ -155,7 +161,7 @@ def seen() -> Seen:
     """One boot for all tests."""
     needs_runner()
     rig = Rig([str(real_agent())], privileged=False)
-    seen = Seen({array: rig.align(array.options) for array in [*ARRAYS, WIDE]})
+    seen = Seen({array: named(rig.align(array.options)) for array in [*ARRAYS, WIDE]})
     done = run_in_guest(script(str(real_agent()), seen.by_hand), disks=7, size=2 << 30, limit=900)
     if done.code == NO_GUEST:
         pytest.skip(f"no guests here: {done.err}")

@@ -212,3 +212,18 @@ fn every_array_obeys_the_laws() {
     }
     assert!(seen > 5000, "{seen} arrays prove little");
 }
+
+#[test]
+fn what_keeps_the_beat_of_the_stripes_is_off_by_nothing() {
+    for (start, offset, stripe, wanted) in [
+        (0, 0, 192, 0),
+        (0, 1000, 192, 40),
+        // Two stripes further on both sides.
+        (384, 1384, 192, 40),
+        // Where byte 100 of what is above is the first of a stripe, one was expected 92 bytes later.
+        (100, 0, 192, 92),
+        (u64::MAX, u64::MAX, 192, 0),
+    ] {
+        assert_eq!(off(start, offset, stripe), wanted, "{start} {offset} {stripe}");
+    }
+}

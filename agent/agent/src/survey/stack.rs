@@ -75,6 +75,8 @@ fn filesystem(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Option<F
     };
     let Some(row) = read.row else { return Some(found) };
     let mount = walked.mount.as_ref();
+    let shown: &[String] = mount.map_or(&[], |mount| &mount.options);
+    unseen.extend(row.elsewhere(found.superblock.as_ref(), shown).iter().map(|what| apart(what, walked)));
     found.barriers = mount.and_then(|mount| row.ordered(&mount.options));
     if let Some(first) = walked.layers.first() {
         let geometry = walked.stripe();
@@ -82,7 +84,7 @@ fn filesystem(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Option<F
         let standing = Standing {
             device: &first.node,
             point: mount.map(|mount| mount.point.as_str()),
-            shown: mount.map_or(&[], |mount| &mount.options),
+            shown,
             driver: driver.as_deref(),
             superblock: found.superblock.as_ref(),
             geometry: geometry.as_ref(),
@@ -93,17 +95,25 @@ fn filesystem(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Option<F
     Some(found)
 }
 
+/// That something of a file system lies on a device of its own, of which nothing is below the others.
+fn apart(what: &str, walked: &Walked) -> Unseen {
+    let on = walked.layers.first().map_or("its device", |first| first.node.as_str());
+    let reason = Reason::new(format!("{what} lies on a device of its own and not on {on}"))
+        .advise("audit that device by itself: nothing here is said of it");
+    Unseen { what: "layer".into(), layer: None, reason }
+}
+
 /// Reads the first device, as root only; without that a mount still tells its type.
 fn medium(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Read {
     let by_mount = || Read { row: by_name(walked.fstype.as_deref()), ..Read::default() };
     let Some(first) = walked.layers.first() else { return by_mount() };
-    if walked.mount.is_none() && first.facts.contains_key("pv_start") {
-        return Read::default();
-    }
     if !walked.held.is_empty() {
         let reason = Reason::new(format!("{} is held by {}", first.node, walked.held.join(", ")))
             .advise("audit that: what is on this device belongs to it");
         unseen.push(Unseen { what: "superblock".into(), layer: Some(first.name.clone()), reason });
+        return Read::default();
+    }
+    if walked.mount.is_none() && first.facts.contains_key("pv_start") {
         return Read::default();
     }
     let read = match root {

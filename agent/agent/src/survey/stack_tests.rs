@@ -128,9 +128,21 @@ fn what_others_hold_is_not_taken_for_a_file_system() {
     let Some((_folder, image)) = image() else { return };
     let mut walked = walked(&image, None);
     walked.held = vec!["md0".into()];
+    walked.layers[0].facts.insert("pv_start".into(), json!(1 << 20));
     let record = compose(walked, host(true));
     assert_eq!((&record.filesystem, unseen(&record)), (&None, vec!["superblock"]));
     assert!(record.unseen[0].reason.message.ends_with("is held by md0"), "{:?}", record.unseen);
+}
+
+#[test]
+fn a_log_on_a_device_of_its_own_is_told_as_unseen() {
+    let missing = Path::new("/does not exist");
+    let shown = mount("xfs", &["rw", "logdev=/dev/sdz1"]);
+    let record = compose(walked(missing, Some(shown)), host(true));
+    let told: Vec<_> = record.unseen.iter().filter(|unseen| unseen.what == "layer").collect();
+    assert_eq!(told.len(), 1, "{:?}", record.unseen);
+    let message = &told[0].reason.message;
+    assert!(message.contains("log") && message.contains("a device of its own"), "{message}");
 }
 
 #[test]

@@ -17,8 +17,8 @@ pub fn holders(name: &str) -> Vec<String> {
     names
 }
 
-/// Who uses a device or anything on it, in words: `mounted on /srv`, `held by dm-0`, `/dev/md0p1 is mounted on
-/// /srv`. None if nobody does, as far as this process sees mounts.
+/// Who uses a device or anything on it, in words: `mounted on /srv`, `held by /dev/mapper/vg0-data`, `/dev/md0p1
+/// is mounted on /srv`. None if nobody does, as far as this process sees mounts.
 pub fn users(name: &str) -> Vec<String> {
     let mounts = mountinfo::read().unwrap_or_default();
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn users(name: &str) -> Vec<String> {
         if !seen.insert(at.clone()) {
             continue;
         }
-        let of = if at == name { String::new() } else { format!("{} is ", node(&at)) };
+        let of = if at == name { String::new() } else { format!("{} is ", shown(&at)) };
         let number = sysfs::text(&sysfs::class(&at).join("dev")).unwrap_or_default();
         let on = mounts.iter().filter(|line| is_of(line, &number)).map(|line| line.point.display());
         found.extend(on.map(|point| format!("{of}mounted on {point}")));
@@ -39,13 +39,23 @@ pub fn users(name: &str) -> Vec<String> {
         }
         let holding = holders(&at);
         if !holding.is_empty() {
-            found.push(format!("{of}held by {}", holding.join(", ")));
+            let holders: Vec<String> = holding.iter().map(|name| shown(name)).collect();
+            found.push(format!("{of}held by {}", holders.join(", ")));
         }
         next.extend(holding);
         next.extend(sysfs::partitions(&at));
     }
-    found.dedup();
+    // Files in use count for more than what is made of devices.
+    found.sort_by_key(|user| !user.contains("mounted on"));
     found
+}
+
+/// The node of a device, by the name that people gave it where there is one.
+fn shown(name: &str) -> String {
+    match sysfs::text(&sysfs::class(name).join("dm/name")) {
+        Ok(mapped) if !mapped.is_empty() => format!("/dev/mapper/{mapped}"),
+        _ => node(name),
+    }
 }
 
 /// Whether the device of this number (`major:minor`) was mounted there. File systems on several devices have

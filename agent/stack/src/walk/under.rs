@@ -20,7 +20,7 @@ pub struct UnderDevice {
     pub layers: Vec<StackLayer>,
     /// How the device lies on the stripes of each such array.
     pub striped: Vec<Striped>,
-    /// Who uses the device or anything on it, in words: `mounted on /srv`, `held by dm-0`.
+    /// Who uses the device or anything on it, in words: `mounted on /srv`, `held by /dev/mapper/vg0-data`.
     pub users: Vec<String>,
 }
 
