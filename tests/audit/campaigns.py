@@ -90,9 +90,15 @@ def rule(evidence: Evidence | None) -> Rule:
     return Rule("a-rule", "", "", (), lambda stack: (), (), evidence)
 
 
-def stack(kind: str = "ext4", md: str = "raid5", off: int = 128 * KIB, read_ahead: int = 128 * KIB) -> Stack:
+def stack(
+    kind: str = "ext4",
+    md: str = "raid5",
+    off: int = 128 * KIB,
+    read_ahead: int = 128 * KIB,
+    superblock: dict[str, Any] | None = None,
+) -> Stack:
     """The stack that is audited: its type of file system, the level of its array, how far it is off the
-    stripe, its read-ahead."""
+    stripe, its read-ahead, what its superblock says."""
     array = {
         "name": "md0", "node": "/dev/md0", "kind": "md", "size": 1 << 40, "queue": {}, "facts": {"level": md},
         "below": [],
@@ -106,7 +112,7 @@ def stack(kind: str = "ext4", md: str = "raid5", off: int = 128 * KIB, read_ahea
         "pieces": [{"start": 0, "size": 1 << 40, "offset": off, "off": off}],
     }  # fmt: skip
     filesystem = {"type": kind, "known": True, "on": [], "upkeep": {}}
-    filesystem |= {"superblock": {"journal_size": 4 * MIB}}
+    filesystem |= {"superblock": superblock or {"journal_size": 4 * MIB}}
     return read(
         {
             "target": "/srv", "taken": 0, "host": {}, "mount": mount, "filesystem": filesystem,

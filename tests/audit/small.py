@@ -44,6 +44,7 @@ def stack(
     options: Iterable[str] = OPTIONS,
     mounted: bool = True,
     point: str = "/mnt/a b",
+    bdi: str = "8:0",
     old: bool = False,
     read_ahead: int = 128 * KIB,
     stripe: int = 0,
@@ -52,7 +53,7 @@ def stack(
     **filesystem: Any,
 ) -> Stack:
     """A mounted stack; `filesystem` as the record has it; `old`: as agents of before recorded stripes."""
-    mount = {"point": point, "source": "x", "fstype": "somefs", "options": list(options), "bdi": "8:0"}
+    mount = {"point": point, "source": "x", "fstype": "somefs", "options": list(options), "bdi": bdi}
     striped = {"on": "md0", "chunk": stripe, "data_disks": 1, "stripe": stripe, "pieces": [], "steps": []}
     striped |= {} if old else {"read_ahead": 2 * stripe}
     return read(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fsdyno.audit.rule import Severity
 from fsdyno.audit.rules import (
     alignment_offset,
     crypt_start,
@@ -20,6 +21,7 @@ from fsdyno.audit.rules import (
 )
 from tests.audit.made import (
     CHUNK,
+    KIB,
     MIB,
     STRIPE,
     Record,
@@ -69,6 +71,36 @@ def test_a_disk_that_is_shifted_on_purpose_wants_partitions_that_are_too() -> No
     assert rules(made) == ["partition-start"]
 
 
+def test_nothing_that_makes_a_table_anew_can_be_pasted() -> None:
+    """The disk may have more partitions than the record shows, and all of them would be lost."""
+    made = record()
+    named(made, "sdb1")["below"][0]["offset"] = 63 * 512
+    command = judged(made).found[0].finding.command
+    assert command.startswith("# ") and "sfdisk" not in command and "start=" not in command
+    assert "loses what is in it" in command and "every other partition" in command
+
+
+def test_a_disk_with_small_blocks_is_not_said_to_read_first() -> None:
+    made = record()
+    named(made, "sdb1")["below"][0]["offset"] = 63 * 512
+    assert "across two of the medium" in judged(made).found[0].finding.why
+    named(made, "sdb")["queue"] = queue(physical_block_size=512)
+    assert "blocks are larger than it tells" in judged(made).found[0].finding.why
+
+
+@pytest.mark.parametrize("size", [16 * KIB, MIB])
+def test_what_a_disk_says_beyond_a_page_raises_no_advice(size: int) -> None:
+    """Partitions at 1 MiB + 4 KiB and blocks of 4 KiB are right on NVMe that tells 16 KiB and more."""
+    made = record()
+    for one_of in made["layers"]:
+        one_of["queue"]["physical_block_size"] = size
+    for name in ("sda1", "sdb1", "sdc1", "sdd1"):
+        named(made, name)["below"][0]["offset"] = MIB + 4 * KIB
+    assert rules(made) == []
+    made["filesystem"]["upkeep"]["smallest_write"] = 512
+    assert "4 KiB" in one(made, "sector-emulation")
+
+
 def test_a_partition_within_a_stripe_is_told_where_to_begin_by_align() -> None:
     made = record()
     made["layers"][0] = layer("md0p1", "partition", [piece("md0", MIB)])
@@ -111,6 +143,9 @@ def test_without_parity_only_what_is_off_the_chunk_costs() -> None:
     assert rules(made) == []
     made = off(made, dm_1=CHUNK + 4096)
     assert rules(made) == ["extents"]
+    # Older agents did not tell, and it is not computed here.
+    del made["striped"][0]["pieces"][0]["off_chunk"]
+    assert rules(made) == []
 
 
 def test_encrypted_data_within_a_stripe_is_found() -> None:
@@ -119,7 +154,9 @@ def test_encrypted_data_within_a_stripe_is_found() -> None:
     made["striped"][0]["steps"] = [{"layer": "dm-0", "off": 16 * MIB % STRIPE, "pv": False}]
     made["striped"][0]["pieces"][0]["off"] = 16 * MIB % STRIPE
     text = one(made, "crypt-start")
-    assert "16384 KiB" in text and "64 KiB behind" in text and "--offset" in text
+    assert "16384 KiB" in text and "64 KiB behind" in text
+    # The option counts sectors, whatever is said in KiB beside it.
+    assert "--offset, in sectors of 512 bytes" in text
 
 
 def test_data_of_members_within_a_block_is_found_once_for_all_of_them() -> None:
@@ -128,6 +165,8 @@ def test_data_of_members_within_a_block_is_found_once_for_all_of_them() -> None:
         lower["offset"] = MIB + 512
     text = one(made, "md-data-offset")
     assert "sda1, sdb1, sdc1 and 1 more" in text
+    command = judged(made).found[0].finding.command
+    assert "mdadm --create" not in command and "loses all that is on it" in command
 
 
 # What superblocks and disks say
@@ -149,6 +188,20 @@ def test_another_stripe_in_the_superblock_is_found_with_the_command_that_tells_i
     assert "fsdyno align --device /dev/md0" in one(made, "superblock-geometry")
 
 
+def test_a_file_system_without_any_stripe_is_not_said_to_place_by_one() -> None:
+    made = record()
+    made["filesystem"]["geometry"]["found"] = {"stride": 32, "stripe_width": 320}
+    assert "writes by stripes" in judged(made).found[0].finding.why
+    made["filesystem"]["geometry"]["found"] = {"stride": 0, "stripe_width": 0}
+    [wrong] = judged(made).found
+    assert wrong.finding.severity is Severity.ADVICE
+    assert "without regard to stripes: partial stripes cost reads" in wrong.finding.why
+    named(made, "md0")["facts"]["level"] = "raid0"
+    [noted] = judged(made).found
+    assert noted.finding.severity is Severity.NOTE and "cost reads" not in noted.finding.why
+    assert judged(made).worst is None
+
+
 def test_a_stripe_that_is_not_known_is_compared_with_nothing() -> None:
     made = record()
     del made["filesystem"]["geometry"]["expected"]
@@ -163,7 +216,7 @@ def test_an_optimal_size_that_is_no_stripe_is_found(size: int) -> None:
     assert str(size) in one(made, "optimal-io-size")
 
 
-@pytest.mark.parametrize("size", [0, STRIPE, MIB, 16 * MIB])
+@pytest.mark.parametrize("size", [0, STRIPE, MIB, 16 * MIB, 22 * MIB])
 def test_an_optimal_size_that_may_be_a_stripe_is_believed(size: int) -> None:
     made = record()
     named(made, "sda")["queue"]["optimal_io_size"] = size
