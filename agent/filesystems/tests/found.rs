@@ -165,6 +165,48 @@ fn tune(image: &Image, args: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Makes an ext4 of so many blocks of 1 KiB in few inodes, with the journal that mke2fs chooses.
+fn with_usual_journal(blocks: u64) -> Option<Image> {
+    let image = Image::new(Bytes::kib(blocks));
+    let args = ["-q", "-F", "-t", "ext4", "-b", "1024", "-N", "64", "-E", "nodiscard,lazy_journal_init=1"];
+    let args = args.into_iter().chain([image.name()]).map(ToString::to_string).collect();
+    let output = run(&CommandLine { program: "mke2fs".into(), args })?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(image)
+}
+
+#[test]
+fn ext_tells_its_journal_against_what_mke2fs_makes_today() {
+    // On both sides of each step.
+    for limit in [32 << 10, 256 << 10, 512 << 10, 4096 << 10, 8192 << 10, 16384 << 10, 32768 << 10] {
+        // The last group of the smaller one is not whole, but large enough to be kept.
+        for blocks in [limit - 1024, limit + 1] {
+            let Some(image) = with_usual_journal(blocks) else { return };
+            let upkeep = row("ext4").upkeep(&mut image.open()).expect("upkeep");
+            assert!(upkeep.journal.is_some_and(|size| size.0 >= 1 << 20), "{blocks} blocks: {upkeep:?}");
+            assert_eq!(upkeep.journal, upkeep.journal_usual, "{blocks} blocks");
+        }
+    }
+    // Without one by itself, and without one on purpose.
+    for (blocks, arguments) in [(2040, None), (65536, Some("^has_journal"))] {
+        let Some(image) = with_usual_journal(blocks) else { return };
+        if let Some(feature) = arguments {
+            tune(&image, &["-O", feature]);
+        }
+        let upkeep = row("ext2").upkeep(&mut image.open()).expect("upkeep");
+        assert_eq!((upkeep.journal, upkeep.journal_usual), (None, None), "{blocks} blocks");
+    }
+}
+
+#[test]
+fn a_journal_that_is_smaller_than_todays_is_seen_beside_it() {
+    let Some(image) = with_usual_journal(300 << 10) else { return };
+    tune(&image, &["-O", "^has_journal"]);
+    tune(&image, &["-J", "size=2"]);
+    let upkeep = row("ext4").upkeep(&mut image.open()).expect("upkeep");
+    assert_eq!((upkeep.journal, upkeep.journal_usual), (Some(Bytes::mib(2)), Some(Bytes::mib(8))));
+}
+
 #[test]
 fn xfs_tells_its_log_against_what_is_made_today() {
     let Some(image) = make(row("xfs"), &Default::default(), Bytes::mib(300)) else { return };
