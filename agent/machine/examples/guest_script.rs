@@ -9,16 +9,19 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fsdyno_machine::{Accelerated, Boot, Disk, Guest, Heard, Kernel, Qemu, Wiring};
+use fsdyno_machine::{Accelerated, Boot, Disk, Guest, Heard, Kernel, Wiring};
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::units::Bytes;
 use serde::{Deserialize, Serialize};
+
+#[path = "../tests/common/here.rs"]
+mod here;
 
 /// What this program is in a guest, besides its first process.
 const RUNNER: &str = "guest";
@@ -155,7 +158,7 @@ fn run_there(options: &Options) -> Result<u8, String> {
         Some(advice) => format!("{} ({advice})", reason.message),
         None => reason.message,
     };
-    let kernel = Kernel::find(&cache(), None).map_err(said)?;
+    let kernel = Kernel::find(&here::cache(), None).map_err(said)?;
     let disks = (0..options.disks)
         .map(|_| image(options.size))
         .collect::<Result<Vec<_>, _>>()
@@ -170,7 +173,7 @@ fn run_there(options: &Options) -> Result<u8, String> {
             .map(|file| Disk { file, direct: false, logical_block_size: Bytes(512) })
             .collect(),
     };
-    let mut guest = Guest::start(&qemu().map_err(said)?, &boot).map_err(said)?;
+    let mut guest = Guest::start(&here::qemu().map_err(said)?, &boot).map_err(said)?;
     // What begins with this is meant for the script.
     let variables = std::env::vars().filter(|(name, _)| name.starts_with("GUEST_")).collect();
     let order = serde_json::to_vec(&Order { script, variables }).map_err(|error| error.to_string())?;
@@ -298,18 +301,4 @@ fn modules(name: &str) -> Result<u8, String> {
         println!("{}", file.display());
     }
     Ok(0)
-}
-
-/// Where `fsdyno guest setup` put the kernels.
-fn cache() -> PathBuf {
-    let named = std::env::var_os("FSDYNO_CACHE").map(PathBuf::from);
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/fsdyno");
-    let root = Path::new("/var/cache/fsdyno");
-    named.unwrap_or_else(|| if root.join("kernels").exists() { root.to_path_buf() } else { home() })
-}
-
-fn qemu() -> Result<Qemu, Reason> {
-    let output = Command::new(Qemu::PROGRAM).arg("--version").output().ok();
-    let version = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    Qemu::of(version.as_ref().map(|_| Path::new(Qemu::PROGRAM)), version.as_deref())
 }

@@ -3,33 +3,21 @@
 //! This test program is itself the guest's first process (it is what `/proc/self/exe` names), and ends
 //! there at once, which no kernel survives.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fsdyno_machine::{Accelerated, Boot, Guest, Heard, Kernel, Qemu};
-use fsdyno_spec::outcome::Reason;
+use fsdyno_machine::{Accelerated, Boot, Guest, Heard, Kernel};
 use fsdyno_spec::units::Bytes;
 
-fn cache() -> PathBuf {
-    let named = std::env::var_os("FSDYNO_CACHE").map(PathBuf::from);
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".cache/fsdyno");
-    let root = Path::new("/var/cache/fsdyno");
-    named.unwrap_or_else(|| if root.join("kernels").exists() { root.to_path_buf() } else { home() })
-}
-
-fn qemu() -> Result<Qemu, Reason> {
-    let output = Command::new(Qemu::PROGRAM).arg("--version").output().ok();
-    let version = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    Qemu::of(version.as_ref().map(|_| Path::new(Qemu::PROGRAM)), version.as_deref())
-}
+#[path = "common/here.rs"]
+mod here;
 
 #[test]
 fn a_panic_is_heard_with_its_words_and_nothing_is_left() {
     if std::process::id() == 1 {
         return;
     }
-    let (qemu, kernel) = match (qemu(), Kernel::find(&cache(), None)) {
+    let (qemu, kernel) = match (here::qemu(), Kernel::find(&here::cache(), None)) {
         (Ok(qemu), Ok(kernel)) => (qemu, kernel),
         (qemu, kernel) => {
             let why = qemu.err().or(kernel.err()).map(|reason| reason.message);

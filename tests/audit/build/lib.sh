@@ -3,8 +3,9 @@
 # A script leaves $TARGET, what is looked at: its mount point, if it says nothing else.
 
 D=(/dev/vd?)
+MD=/dev/md0
 
-# raid LEVEL MEMBERS [OPTION …]: /dev/md0, at rest from the start.
+# raid LEVEL MEMBERS [OPTION …]: $MD of the first of the disks $D, at rest from the start.
 raid() {
     local level=$1 members=$2 more=()
     shift 2
@@ -12,14 +13,14 @@ raid() {
     assemble "$level" "$members" "${more[@]}" "$@"
 }
 
-# assemble LEVEL MEMBERS [OPTION …]: /dev/md0, as the options say.
+# assemble LEVEL MEMBERS [OPTION …]: $MD, as the options say.
 assemble() {
     local level=$1 members=$2
     shift 2
     load md_mod
-    mdadm --create /dev/md0 --run --config=none --metadata=1.2 --homehost=none --name=stack \
+    mdadm --create "$MD" --run --config=none --metadata=1.2 --homehost=none --name=stack \
         --level="$level" --raid-devices="$members" "$@" "${D[@]:0:members}"
-    blank /dev/md0
+    blank "$MD"
 }
 
 # partition DEVICE SECTOR: one partition from there to the end, in an MBR.
@@ -102,11 +103,11 @@ fragment() {
 
 # Everything back to bare disks. Programs are slow to start under emulation, so few are.
 take_down() {
-    local point queue disk
+    local point array queue disk
     for point in $(tac /proc/mounts | cut -d' ' -f2 | grep '^/mnt/'); do umount "$point"; done
     [ ! -e /sys/module/dm_mod ] || dmsetup remove_all
     rm -rf /dev/vg /etc/cron.d/*
-    [ ! -e /sys/block/md0 ] || mdadm --stop /dev/md0
+    for array in /sys/block/md[0-9]*; do [ ! -e "$array" ] || mdadm --stop "/dev/${array##*/}"; done
     [ ! -e /sys/module/scsi_debug ] || rmmod scsi_debug
     blank "${D[@]}"
     for queue in /sys/block/vd?/queue; do
