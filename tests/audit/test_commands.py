@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from fsdyno.audit import audit
+from fsdyno.audit.rules import read_ahead
 from fsdyno.audit.stack import Stack
+from tests.audit.made import CHUNK, judged, named, off, record
 from tests.audit.small import GIB, OPTIONS, THROUGH, array, layer, stack
 
 HOSTILE = r"/dev/x\!y"  # what a record may call a device
@@ -36,8 +38,8 @@ STACKS = {
 
 @pytest.mark.parametrize("name", STACKS)
 def test_a_node_is_one_word_of_a_command(name: str) -> None:
-    judged = [found.finding.command for found in audit(STACKS[name]).found]
-    with_node = [command for command in judged if "y" in command and "x" in command and "dev" in command]
+    commands = [found.finding.command for found in audit(STACKS[name]).found]
+    with_node = [command for command in commands if "y" in command and "x" in command and "dev" in command]
     assert with_node
     for command in with_node:
         assert HOSTILE in shlex.split(command.rpartition(": ")[2]), command
@@ -67,8 +69,13 @@ def test_a_file_of_sysfs_is_one_word_of_a_command(of: Stack) -> None:
     assert "!" not in path or f"'{path}'" in found.finding.command
 
 
-def test_an_interface_of_read_ahead_is_one_word_of_a_command() -> None:
-    from fsdyno.audit.rules import read_ahead
+def test_an_array_with_stripes_is_one_word_of_a_command() -> None:
+    made = off(record(), md0=CHUNK)
+    named(made, "md0")["node"] = "/dev/md/a b"
+    [found] = judged(made).found
+    assert found.finding.command.endswith("fsdyno align --device '/dev/md/a b'")
 
+
+def test_an_interface_of_read_ahead_is_one_word_of_a_command() -> None:
     [finding] = read_ahead.RULE.judge(stack([layer("sda")], read_ahead=8 << 10, bdi="$(reboot)"))
     assert finding.command.endswith("'/sys/class/bdi/$(reboot)/read_ahead_kb'")
