@@ -121,14 +121,17 @@ def test_evidence_of_something_else_is_not_quoted(tmp_path: Path) -> None:
     assert cost(rule(None), stack(), store).text == ("not measured here",)
 
 
-def test_a_journal_is_quoted_only_for_types_that_have_the_setting_that_was_measured(tmp_path: Path) -> None:
-    """Another type's log is made by other rules: neither a number nor the plan says anything of it."""
+@pytest.mark.parametrize("superblock", [{"log_size": 16 * MIB}, {"journal_size": 512 * MIB}])
+def test_a_journal_is_quoted_only_for_types_and_sizes_that_the_plan_measures(
+    tmp_path: Path, superblock: dict[str, int]
+) -> None:
+    """Another type's log is made by other rules, and one of 512 MiB, where 1 GiB is usual, is not small:
+    neither a number nor the plan says anything of them."""
     store = tmp_path / "s.sqlite"
     small, usual = {"filesystem.journal_size": 4 * MIB}, {}
     campaign(store, [Cell("mkfs's", usual, rates=[900.0] * 6), Cell("4 MiB", small, rates=[300.0] * 6)])
     assert "300 files/s with a small journal" in asked(store, ready.JOURNAL).text[0]
-    audited = stack(kind="xfs", superblock={"log_size": 16 * MIB})
-    found = cost(rule(ready.JOURNAL), audited, store)
+    found = cost(rule(ready.JOURNAL), stack(superblock=superblock), store)
     assert (found.text, found.data) == (("not measured here",), {"measured": False, "plan": None})
 
 

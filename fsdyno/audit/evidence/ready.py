@@ -60,10 +60,12 @@ def _small_journal(seen: Seen) -> bool | None:
     return True if found <= _SMALL_JOURNAL else None
 
 
-def _has_sized_journal(stack: Stack) -> bool:
-    """Whether the type has the setting that the plan varies: superblocks are told by such names."""
-    superblock = stack.filesystem.superblock if stack.filesystem else None
-    return bool(superblock and "journal_size" in superblock)
+def _has_small_journal(stack: Stack) -> bool:
+    """As small as in the plan, of a type that has the setting which it varies: superblocks are told by such
+    names."""
+    system = stack.filesystem
+    size = system.superblock.get("journal_size") if system and system.superblock else None
+    return isinstance(size, int) and size <= _SMALL_JOURNAL
 
 
 OFF_STRIPE = Evidence(
@@ -129,7 +131,7 @@ JOURNAL = Evidence(
         Shown("operations_per_second", "tree", ("create", "delete"), "files/s"),
         Shown("member_written_per_written", "tree", ("create",), "B written per B"),
     ),
-    applies=_has_sized_journal,
+    applies=_has_small_journal,
 )
 """A journal much smaller than mkfs makes it today."""
 
