@@ -207,7 +207,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
             kind: Kind::Number(8, u32::MAX as u64),
             rule: Rule::MountValue { key: "sunit", silent: None },
             help: "Chunk in 512-byte sectors for this mount (mount -o sunit=), with mount_swidth. Only a file system \
-                   that was made with a geometry takes it.",
+                   takes it that was made with a geometry and whose allocation groups are a multiple of it.",
         },
         OptionRow {
             name: "mount_swidth",
