@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The parts of docs/audit.md that follow from the rules: an audit of a recorded stack, and the table.
+"""The parts of docs/audit.md and README.md that follow from the rules: an audit of a recorded stack, their table.
 
     .venv/bin/python tools/audit_page.py            prints them
-    .venv/bin/python tools/audit_page.py --write    puts them between the marks in docs/audit.md
+    .venv/bin/python tools/audit_page.py --write    puts them between the marks in the pages
 
-`tests/audit/test_page.py` holds the page against the rules.
+`tests/audit/test_page.py` holds the pages against the rules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from fsdyno.audit.show import show
 from fsdyno.lines import rendered
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "audit.md"
 EXAMPLE = ROOT / "tests" / "audit" / "stacks" / "second-volume-xfs.json"
 MADE = "made by tools/audit_page.py"
 
@@ -42,17 +41,19 @@ def table() -> str:
 
 
 PARTS = {"example": example, "rules": table}
+PAGES = {ROOT / "docs" / "audit.md": ("example", "rules"), ROOT / "README.md": ("example",)}
 
 
-def page(text: str) -> str:
-    """The page with each part between its marks."""
-    for name, part in PARTS.items():
+def page(path: Path) -> str:
+    """A page with each of its parts between its marks. Raises `ValueError` where they are missing."""
+    text = path.read_text()
+    for name in PAGES[path]:
         begin, end = f"<!-- {name}, {MADE}: begin -->", f"<!-- {name}: end -->"
         before, _, rest = text.partition(begin)
         _, found, after = rest.partition(end)
         if not found:
-            raise ValueError(f"{PAGE.name} has no marks for {name}")
-        text = f"{before}{begin}\n{part()}\n{end}{after}"
+            raise ValueError(f"{path.name} has no marks for {name}")
+        text = f"{before}{begin}\n{PARTS[name]()}\n{end}{after}"
     return text
 
 
@@ -61,7 +62,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--write", action="store_true")
     if options.parse_args().write:
-        PAGE.write_text(page(PAGE.read_text()))
+        for path in PAGES:
+            path.write_text(page(path))
     else:
         print("\n\n".join(part() for part in PARTS.values()))
 

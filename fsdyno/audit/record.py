@@ -39,7 +39,7 @@ _NODE = re.compile(r"/dev(/(?!\.\.?(/|\Z))[^/\x00-\x1f\x7f-\x9f\u2028\u2029]{1,2
 _NUMBERS = (
     *("alignment_offset", "chunk", "degraded", "discard_granularity", "discard_max_bytes", "extent"),
     *("logical_block_size", "max_sectors_kb", "members", "minimum_io_size", "nr_requests"),
-    *("optimal_io_size", "physical_block_size", "pv_start", "read_ahead_kb"),
+    *("optimal_io_size", "physical_block_size", "pv_start", "read_ahead_kb", "survives"),
 )
 _TEXTS = (
     *("array_state", "group", "layout", "level", "model", "pv_group"),

@@ -1,11 +1,13 @@
-"""docs/audit.md and the table of rules: every rule is one file, has a source, and stands on the page."""
+"""docs/audit.md, README.md and the table of rules: each rule is one file, has a source, is on the page."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from fsdyno.audit import rules
 from fsdyno.audit.rule import Rule
 from fsdyno.audit.rules import TABLE
 from fsdyno.errors import Exit
+from tests.audit.recorded import STACKS, load
 
 ROOT = Path(__file__).parents[2]
 UNSEEN = {"superblock", "segments", "pv", "queue", "space", "pieces", "timers", "layer"}  # record.rs, Unseen
@@ -27,9 +30,14 @@ def tool() -> ModuleType:
     return module
 
 
-def test_the_page_is_what_the_rules_say(tool: ModuleType) -> None:
-    text = tool.PAGE.read_text()
-    assert tool.page(text) == text, "run tools/audit_page.py --write"
+def test_the_pages_are_what_the_rules_say(tool: ModuleType) -> None:
+    assert {path.name for path in tool.PAGES} == {"audit.md", "README.md"}
+    for path in tool.PAGES:
+        assert tool.page(path) == path.read_text(), "run tools/audit_page.py --write"
+
+
+def test_the_readme_counts_the_rules() -> None:
+    assert f"[{len(TABLE)} rules](docs/audit.md)" in (ROOT / "README.md").read_text()
 
 
 def test_every_file_is_one_rule_of_its_name_and_has_a_row() -> None:
@@ -57,6 +65,24 @@ def test_the_unseen_kinds_are_those_of_the_agent() -> None:
     text = (ROOT / "agent" / "spec" / "src" / "record.rs").read_text()
     [listed] = re.findall(r"/// What: ([^.]*)\.", text)
     assert set(re.findall(r"`(\w+)`", listed)) == UNSEEN
+
+
+def test_ids_in_records_are_those_that_the_page_names() -> None:
+    """UUIDs and what is like them; a new kind of id is to be told before it is sent."""
+    an_id = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-|[0-9A-Za-z]{32}")
+    found = {key for path in STACKS for key, value in _texts(load(path)) if an_id.search(value)}
+    assert found == {"host.boot", "layers.facts.uuid"}
+
+
+def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _texts(inner, f"{key}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner, key)
+    elif isinstance(value, str):
+        yield key, value
 
 
 def test_the_exit_codes_stand_on_the_page() -> None:

@@ -4,8 +4,11 @@
 # folder. $GUEST_AGENT: the agent.
 
 mount -t tmpfs tmpfs /mnt
-# What this host does by itself is no part of a stack.
-for folder in /etc/cron.d /etc/cron.hourly /etc/cron.daily /etc/cron.weekly /etc/cron.monthly; do
+# What this host does by itself is no part of a stack. The guest is one that systemd runs (as sd_booted(3) sees
+# it), and nothing is enabled there.
+mkdir -p /run/systemd/system
+for folder in /etc/cron.d /etc/cron.hourly /etc/cron.daily /etc/cron.weekly /etc/cron.monthly \
+    /etc/systemd/system /usr/lib/systemd/system; do
     [ ! -d "$folder" ] || mount -t tmpfs tmpfs "$folder"
 done
 . "$GUEST_BUILD/lib.sh"
