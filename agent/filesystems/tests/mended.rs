@@ -85,6 +85,14 @@ fn xfs_is_told_by_its_line_of_fstab_as_a_mount_that_names_all_would_drop_the_res
 }
 
 #[test]
+fn an_xfs_that_knows_its_stripe_is_mounted_without_what_says_another() {
+    let line = mended("xfs", xfs(128, 384, 1000), Some("/srv"), "rw,sunit=256,swidth=512,noquota");
+    let without =
+        "# take sunit=256,swidth=512 out of its options in /etc/fstab, then: umount /srv && mount /srv";
+    assert_eq!(line.as_deref(), Some(without));
+}
+
+#[test]
 fn xfs_with_noalign_takes_no_stripe_before_that_is_gone() {
     let of = |made, shown| mended("xfs", made, Some("/srv"), shown).expect("a line");
     let then = "its options in /etc/fstab, then: umount /srv && mount /srv";

@@ -93,8 +93,12 @@ pub(super) fn mend(wrong: &Mismatch<'_>) -> String {
     let Mismatch { device, point, geometry, superblock, .. } = *wrong;
     let ignored = wrong.shown.iter().any(|word| word == NOALIGN);
     let knows = wrong.expected.iter().all(|(name, expected)| number(superblock, name) == *expected);
-    if ignored && knows {
-        return fresh_mount(&format!("take {NOALIGN} out of"), point);
+    if knows {
+        // Then only an option can be wrong.
+        let against =
+            |word: &&String| [NOALIGN, "sunit", "swidth"].contains(&word.split('=').next().unwrap_or(word));
+        let words: Vec<_> = wrong.shown.iter().filter(against).map(String::as_str).collect();
+        return fresh_mount(&format!("take {} out of", words.join(",")), point);
     }
     if let Some(why) = refuses(superblock, geometry) {
         let size = Bytes(number(superblock, "size"));
