@@ -136,7 +136,9 @@ fn a_path_and_its_device_lead_to_the_same_mount_and_stack() {
     fs::create_dir(point.join("below")).unwrap();
     let (by_path, by_device) = (walk(&point.join("below")).unwrap(), walk(&device.path).unwrap());
     unmount(&point);
-    assert_eq!(by_path, by_device);
+    assert_eq!(by_device.target, device.path.display().to_string());
+    assert_eq!(Path::new(&by_path.target), point.canonicalize().unwrap(), "nothing of what lies below it");
+    assert_eq!(by_path, Walked { target: by_path.target.clone(), ..by_device });
     let found = by_path.mount.unwrap();
     assert_eq!(Path::new(&found.point), point.canonicalize().unwrap());
     assert_eq!(by_path.on, [name(&device.path)]);
