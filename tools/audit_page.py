@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The parts of docs/audit.md and README.md that follow from the rules: an audit of a recorded stack, their table.
+"""The parts of docs/audit.md and README.md that follow from the rules: a recorded stack audited, their table.
 
     .venv/bin/python tools/audit_page.py            prints them
     .venv/bin/python tools/audit_page.py --write    puts them between the marks in the pages

@@ -32,9 +32,10 @@ DEEPEST = 64
 """Layers on top of each other. The kernel's own limits are lower."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:!+-]{0,127}\Z")
-# A path below /dev that leads nowhere else. Device mapper takes nearly every character in a name, so commands
-# quote nodes; what a terminal would obey or end a line at is in no real one.
-_NODE = re.compile(r"/dev(/(?!\.\.?(/|\Z))[^/\x00-\x1f\x7f-\x9f\u2028\u2029]{1,255}){1,8}\Z")
+# A path below /dev that leads nowhere else, of the characters that udev and libdevmapper leave as they are;
+# they write any other as \xNN. Commands quote nodes, but comments name them too, and not every shell that these
+# are pasted into knows comments.
+_NODE = re.compile(r"/dev(/(?!\.\.?(/|\Z))[A-Za-z0-9._:@%+=,!#\\-]{1,255}){1,8}\Z")
 
 _NUMBERS = (
     *("alignment_offset", "chunk", "degraded", "discard_granularity", "discard_max_bytes", "extent"),
