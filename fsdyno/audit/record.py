@@ -33,8 +33,8 @@ DEEPEST = 64
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:!+-]{0,127}\Z")
 # A path below /dev that leads nowhere else, of the characters that udev and libdevmapper leave as they are;
-# they write any other as \xNN. Commands quote nodes, but comments name them too, and not every shell that these
-# are pasted into knows comments.
+# they write any other as \xNN. Commands quote nodes, but comments name them too, and not every shell in which
+# these are pasted knows comments.
 _NODE = re.compile(r"/dev(/(?!\.\.?(/|\Z))[A-Za-z0-9._:@%+=,!#\\-]{1,255}){1,8}\Z")
 
 _NUMBERS = (
