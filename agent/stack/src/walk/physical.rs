@@ -34,7 +34,7 @@ pub fn look(layers: &mut [StackLayer], first: bool, unseen: &mut Vec<Unseen>) {
             asked.push((at, sure, answer));
         }
     }
-    // They had that long all together.
+    // For all of them together: each was asked before the first is waited for.
     let deadline = Instant::now() + PATIENCE;
     for (at, sure, answer) in asked {
         let layer = &mut layers[at];
