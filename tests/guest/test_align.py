@@ -63,6 +63,7 @@ ARRAYS = [
     Array(10, 7),
 ]
 RAID5 = Array(5, 4)
+IN_USE = (("wide", "mounted"), ("commands", "held"))
 WIDE = Array(0, 6, 1024)  # two of its stripes are more than any file system reads ahead by itself
 
 
@@ -130,12 +131,14 @@ def script(agent: str, by_hand: dict[Array, dict[str, Any]]) -> str:
         lines += [
             f"{{ {pvcreate}; {group}; lvcreate -n first -L 1000m vg0; {lvcreate}; }} >&2",
             f"see {name} $agent align --device /dev/vg0/data",
+            "see held $agent align --device /dev/md0",
             "{ vgremove -ff -y vg0; pvremove -ff -y /dev/md0; } >&2",
         ]
     wide = by_hand[WIDE]
     lines += [
         f"stop; case=wide; create {WIDE.members} {WIDE.mdadm}",
         f"{commands(wide, 'mkfs', 'btrfs')[0]} >&2; {commands(wide, 'mount', 'btrfs')[0]}",
+        "see mounted $agent align --device /dev/md0",
         "see own cat /sys/fs/btrfs/*/bdi/read_ahead_kb",
         *commands(wide, "read_ahead", "btrfs"),
         "see set cat /sys/fs/btrfs/*/bdi/read_ahead_kb",
@@ -235,6 +238,15 @@ def test_a_file_system_with_its_own_read_ahead_is_set_by_its_own_command(seen: S
     numbers, said = seen.by_hand[WIDE]["numbers"], seen.said["wide"]
     assert int(said["own"]) << 10 < numbers["read_ahead"]
     assert int(said["set"]) << 10 == numbers["read_ahead"]
+
+
+def test_of_a_device_in_use_that_is_said_before_all_else(seen: Seen) -> None:
+    first = {case: json.loads(seen.said[case][key])["warnings"][0] for case, key in IN_USE}
+    assert first["wide"] == "/dev/md0 is in use: mounted on /mnt"
+    held = "held by /dev/mapper/vg0-first, /dev/mapper/vg0-data"
+    assert first["commands"] == f"/dev/md0 is in use: {held}"
+    [lost] = seen.by_hand[RAID5]["warnings"]
+    assert "is lost" in lost and "in use" not in lost
 
 
 def off(answer: str) -> str | None:
