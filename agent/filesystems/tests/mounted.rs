@@ -47,7 +47,8 @@ const WANTED: &[(&str, &str)] = &[
     ("tmpfs", r#"{"noatime": true}"#),
 ];
 
-fn mount(fs: &'static FileSystem, options: &Value) -> Option<Result<(Mounted, Image), String>> {
+/// The image is first, since what is named last is dropped first: its folder is not empty before the unmount.
+fn mount(fs: &'static FileSystem, options: &Value) -> Option<Result<(Image, Mounted), String>> {
     if !can_mount() || !kernel_has(fs) {
         return None;
     }
@@ -55,7 +56,7 @@ fn mount(fs: &'static FileSystem, options: &Value) -> Option<Result<(Mounted, Im
     let image =
         if fs.disk.is_some() { make(fs, &options, Bytes::mib(320))? } else { Image::new(Bytes::mib(320)) };
     let plan = fs.mount(&options, image.name(), image.size, &Here::default());
-    Some(Mounted::new(&plan, image.folder.path(), fs.disk.is_some()).map(|mounted| (mounted, image)))
+    Some(Mounted::new(&plan, image.folder.path(), fs.disk.is_some()).map(|mounted| (image, mounted)))
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn what_is_asked_for_is_taken_and_seen() {
         let fs = find(name).expect("a row");
         let wanted: Value = serde_json::from_str(wanted).expect("JSON");
         let Some(result) = mount(fs, &wanted) else { continue };
-        let (mounted, _image) = result.expect("a mount");
+        let (_image, mounted) = result.expect("a mount");
         if wanted.to_string().contains("discard") && !mounted.can_discard() {
             continue;
         }
@@ -82,7 +83,7 @@ fn the_driver_that_serves_a_mount_is_proved() {
     for fs in TABLE {
         assert_eq!(fs.driver("no-such-device"), None, "{}", fs.name);
         let Some(result) = mount(fs, &json!({})) else { continue };
-        let (mounted, _image) = result.expect("a mount");
+        let (_image, mounted) = result.expect("a mount");
         // ext2's own driver lists nothing in /sys/fs; memory has no device.
         let driver = fs.driver(&mounted.device).unwrap_or_else(|| mounted.fstype.clone());
         assert!(
@@ -173,7 +174,7 @@ fn an_option_that_the_kernel_silently_drops_is_noticed() {
     let btrfs = find("btrfs").expect("a row");
     let wanted = json!({ "nodatacow": true, "extra_mount": ["compress=zstd"] });
     let Some(result) = mount(btrfs, &wanted) else { return };
-    let (mounted, _image) = result.expect("a mount");
+    let (_image, mounted) = result.expect("a mount");
     let options = btrfs.options(&given(wanted)).expect("valid options");
     let reason = btrfs.verify_mount(&options, &mounted.super_options, &mounted.mount_options);
     assert!(reason.expect_err("dropped").message.contains("nodatacow"));
