@@ -47,6 +47,24 @@ def test_published_arrays_have_the_published_numbers(fsdyno: Fsdyno) -> None:
     assert (numbers["data_disks"], numbers["stride"], numbers["stripe_width"]) == (4, 64, 256)
 
 
+def test_every_array_that_md_makes_has_numbers(fsdyno: Fsdyno) -> None:
+    numbers = advice(fsdyno, "--level=0", "--members=2", "--chunk=12K")["numbers"]
+    assert (numbers["stride"], numbers["stripe_width"], numbers["extent"]) == (3, 6, 6 << 20)
+    assert advice(fsdyno, "--level=5", "--members=2", "--chunk=64K")["numbers"]["data_disks"] == 1
+    for level, layout in ((5, "parity-last"), (6, "left-symmetric-6"), (6, "ddf-N-continue")):
+        answer = advice(fsdyno, f"--level={level}", "--members=8", "--chunk=64K", f"--layout={layout}")
+        assert (answer["array"]["layout"], answer["numbers"]["data_disks"]) == (
+            layout,
+            7 if level == 5 else 6,
+        )
+
+
+def test_read_ahead_has_an_end_that_is_said(fsdyno: Fsdyno) -> None:
+    done = fsdyno("align", "--level", "0", "--members", "1024", "--chunk", "1GiB")
+    assert "blockdev --setra 524288 /dev/ARRAY" in done.stdout
+    assert "256 MiB is the most that is advised" in " ".join(done.stdout.split())
+
+
 def test_what_is_printed_is_the_answer_and_fits(fsdyno: Fsdyno) -> None:
     done = fsdyno("align", *RAID6)
     assert (done.returncode, done.stderr) == (Exit.OK, "")
@@ -88,7 +106,7 @@ def test_a_file_system_that_cannot_have_it_does_not_cost_the_others(fsdyno: Fsdy
         ("--members 4", "an array has a level and members"),
         ("--chunk 64K", "an array has a level and members"),
         ("--level 5 --members 4", "without a chunk size"),
-        ("--level 5 --members 2 --chunk 64K", "needs 3 members at least"),
+        ("--level 5 --members 1 --chunk 64K", "needs 2 members at least"),
         ("--level 6 --members 3 --chunk 64K", "needs 4 members at least"),
         ("--level 4 --members 4 --chunk 64K", "take --level 5"),
         ("--level 7 --members 4 --chunk 64K", "RAID 7 has no advice"),
@@ -100,6 +118,7 @@ def test_a_file_system_that_cannot_have_it_does_not_cost_the_others(fsdyno: Fsdy
         ("--level 5 --members 4 --chunk 96K", "power of two"),
         ("--level 5 --members 4 --chunk 1K", "power of two"),
         ("--level 5 --members 4 --chunk 0", "power of two"),
+        ("--level 0 --members 4 --chunk 6K", "a multiple of 4 KiB"),
         ("--level 5 --members 4 --chunk 64KB", "ambiguous"),
         ("--level 5 --members 4 --chunk 64Q", "unknown unit"),
         ("--level 5 --members 4 --chunk much", "is not a size"),
@@ -110,6 +129,7 @@ def test_a_file_system_that_cannot_have_it_does_not_cost_the_others(fsdyno: Fsdy
         ("--level 5 --members 4 --chunk 64K --block 3000", "a power of two from 1 KiB to 64 KiB"),
         ("--level 5 --members 4 --chunk 64K --block 1M", "a power of two from 1 KiB to 64 KiB"),
         ("--level 5 --members 4 --chunk 64K --layout near2", "no layout `near2`"),
+        ("--level 5 --members 4 --chunk 64K --layout ddf-N-restart", "parity-first, parity-last"),
         ("--level 0 --members 4 --chunk 64K --layout left-symmetric", "no layout `left-symmetric`"),
         ("--level 10 --members 4 --chunk 64K --layout n2", "near2, far2, offset2"),
         ("--level 10 --members 2 --chunk 64K --layout near3", "needs 3 members"),

@@ -15,7 +15,15 @@ from fsdyno.rig import Rig
 from tests.cli.fixtures import real_agent
 from tests.guest.script import NO_GUEST, needs_runner, run_in_guest
 
-PARITY = ("left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric")
+PARITY = (
+    *("left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"),
+    *("parity-first", "parity-last"),
+)
+# What only RAID 6 has: other controllers' layouts, and those of a RAID 5 with a second parity behind it.
+PARITY_OF_SIX = (
+    *("ddf-zero-restart", "ddf-N-restart", "ddf-N-continue"),
+    *("left-symmetric-6", "left-asymmetric-6", "right-symmetric-6", "right-asymmetric-6", "parity-first-6"),
+)
 LETTERS = {"near": "n", "far": "f", "offset": "o"}
 
 
@@ -43,20 +51,21 @@ class Array:
         words += [] if self.level == 1 else [f"--chunk={self.kib}"]
         words += [] if self.level == 0 else ["--assume-clean --bitmap=none"]
         if self.layout:
-            name, count = re.fullmatch(r"([a-z-]+?)(\d*)", self.layout).groups()  # type: ignore[union-attr]
-            words.append(f"--layout={LETTERS[name] + count if count else name}")
+            copies = re.fullmatch(r"([a-z]+)(\d+)", self.layout)
+            words.append(f"--layout={LETTERS[copies[1]] + copies[2] if copies else self.layout}")
         return " ".join(words)
 
 
 # All levels and layouts; members and chunks so that no two dimensions hide each other.
 ARRAYS = [
-    *(Array(0, members, kib) for members, kib in ((2, 512), (3, 64))),
+    *(Array(0, members, kib) for members, kib in ((2, 512), (3, 64), (3, 12))),
     *(Array(1, members) for members in (2, 3)),
     Array(5, 4),
     *(Array(5, 4, layout=layout) for layout in PARITY),
     Array(5, 7, 4),
+    Array(5, 2),
     Array(6, 6, 128),
-    *(Array(6, 5, layout=layout) for layout in PARITY),
+    *(Array(6, 5, layout=layout) for layout in (*PARITY, *PARITY_OF_SIX)),
     *(Array(10, 4, layout=layout) for layout in ("near2", "far2", "offset2")),
     *(Array(10, 5, layout=layout) for layout in ("near2", "far2", "offset3")),
     *(Array(10, 6, 256, layout=layout) for layout in ("near3", "far3", "near4")),

@@ -69,9 +69,10 @@ pub fn align(options: &Options) -> Result<Advice, Reason> {
 }
 
 fn advice(found: Found, block: u64) -> Result<Advice, Reason> {
-    let Found { array, geometry, place, users, mut notes } = found;
+    let Found { array, geometry, mut place, users, mut notes } = found;
     let geometry = geometry.as_ref();
     let numbers = numbers(geometry, block)?;
+    notes.extend(place.without_volumes(geometry));
     let mut steps = steps::below(&place, geometry);
     notes.extend(raid10(&array, geometry));
     for row in TABLE {

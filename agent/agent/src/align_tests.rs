@@ -101,6 +101,34 @@ fn the_stripe_of_raid_10_is_explained_where_it_surprises() {
 }
 
 #[test]
+fn rare_layouts_change_no_number() {
+    let plain = advised(&asked(6, 6, Some(64), None)).numbers;
+    for layout in ["parity-first", "ddf-N-restart", "right-symmetric-6", "parity-first-6"] {
+        let advice = advised(&asked(6, 6, Some(64), Some(layout)));
+        assert_eq!((advice.numbers, advice.array.layout.as_deref()), (plain.clone(), Some(layout)));
+    }
+    assert_eq!(advised(&asked(5, 2, Some(64), Some("parity-last"))).numbers.map(|n| n.data_disks), Some(1));
+}
+
+#[test]
+fn what_would_fill_memory_or_no_extent_holds_is_not_advised_but_said() {
+    let wide = advised(&asked(0, 1024, Some(1 << 20), None));
+    assert!(
+        commands(&wide, "read_ahead").contains(&"blockdev --setra 524288 /dev/ARRAY"),
+        "{:?}",
+        wide.steps
+    );
+    let why = &wide.steps.iter().find(|step| step.command.starts_with("blockdev")).expect("one").why;
+    assert!(why.contains("256 MiB is the most") && why.contains("2048 GiB"), "{why}");
+    // The chunk is odd in pages, so only 256 stripes are whole MiB.
+    let odd = advised(&asked(0, 1023, Some((1 << 20) - 4), None));
+    assert!(commands(&odd, "vgcreate").is_empty() && commands(&odd, "partition").len() == 1);
+    assert!(odd.notes.iter().any(|note| note.starts_with("no advice for LVM")), "{:?}", odd.notes);
+    let usual = advised(&asked(0, 3, Some(12), None));
+    assert_eq!(commands(&usual, "vgcreate"), ["vgcreate -s 9m vg0 /dev/ARRAY"]);
+}
+
+#[test]
 fn every_command_has_the_numbers_of_the_answer() {
     for level in [0, 5, 6, 10] {
         for members in [4, 6, 9, 16, 1024] {
@@ -145,7 +173,9 @@ fn commands_of_a_described_array_find_no_device_and_the_loss_is_told_first() {
 #[test]
 fn impossible_geometry_is_refused_with_the_reason() {
     for (options, message) in [
-        (asked(5, 2, Some(64), None), "RAID 5 needs 3 members at least, this one has 2"),
+        (asked(5, 1, Some(64), None), "RAID 5 needs 2 members at least, this one has 1"),
+        (asked(0, 2, Some(6), None), "a chunk of 6 KiB (6144 bytes) cannot be: in RAID 0"),
+        (asked(5, 4, Some(64), Some("left-symmetric-6")), "RAID 5 has no layout `left-symmetric-6`"),
         (asked(6, 3, Some(64), None), "RAID 6 needs 4 members"),
         (asked(10, 3, Some(64), Some("far4")), "far4 needs 4 members"),
         (asked(5, 4, Some(96), None), "a chunk of 96 KiB (98304 bytes) cannot be"),
@@ -158,7 +188,7 @@ fn impossible_geometry_is_refused_with_the_reason() {
         (asked(256 + 5, 4, Some(64), None), "RAID 261 has no advice"),
         (asked(5, 1025, Some(64), None), "1025 members"),
         (asked(5, u64::MAX, Some(64), None), "1024 are the most"),
-        (asked(5, 0, Some(64), None), "3 members at least"),
+        (asked(5, 0, Some(64), None), "2 members at least"),
         (
             Options { block: 8192, ..asked(5, 4, Some(4), None) },
             "a block of 8 KiB is larger than the chunk of 4 KiB",

@@ -16,8 +16,14 @@ const MIB: u64 = 1 << 20;
 /// LVM's own extent (lvm.conf(5), `allocation/physical_extent_size`).
 pub const LVM_EXTENT: Bytes = Bytes::mib(4);
 
+/// What the chunk of RAID 0 is a multiple of, and the least one of each level: a page.
+const PAGE: u64 = 4 << 10;
+
 /// Chunks that arrays have: from a page to what no array has had yet.
-const CHUNKS: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 30;
+const CHUNKS: std::ops::RangeInclusive<u64> = PAGE..=1 << 30;
+
+/// The most read-ahead that is advised, which a reader would fill memory with: many times what disks take at once.
+pub const MOST_READ_AHEAD: Bytes = Bytes::mib(256);
 
 /// A striped array as it looks from above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +53,8 @@ impl Geometry {
     /// members. Far and offset copies do not count there.
     ///
     /// # Errors
-    /// What no such array can be: too few members, a chunk that is missing, no power of two or out of
-    /// range, a layout that the level does not have, more copies than members.
+    /// What no such array can be: too few members, a chunk that is missing, out of range or no power of two (RAID 0:
+    /// no multiple of 4 KiB), a layout that the level does not have, more copies than members.
     pub fn of(
         level: Level,
         members: u32,
@@ -59,8 +65,8 @@ impl Geometry {
         let number = level.number();
         let least = match level {
             Level::Raid0 => 1,
-            Level::Raid1 => 2,
-            Level::Raid5 => 3,
+            // Of RAID 5 with two members each is the other one's parity, which is a copy.
+            Level::Raid1 | Level::Raid5 => 2,
             Level::Raid6 => 4,
             Level::Raid10 => layout.map_or(2, Layout::copies),
         };
@@ -81,9 +87,14 @@ impl Geometry {
             return Err(Reason::new(format!("RAID {number} without a chunk size has no geometry"))
                 .advise("state `chunk`: the bytes on one member before the next one's turn"));
         };
-        if !chunk.0.is_power_of_two() || !CHUNKS.contains(&chunk.0) {
+        // `mddev->chunk_sectors` is divided by in drivers/md/raid0.c, and shifted by in the other levels.
+        let (what, fits) = match level {
+            Level::Raid0 => ("a multiple of 4 KiB up to 1 GiB", chunk.0.is_multiple_of(PAGE)),
+            _ => ("a power of two from 4 KiB to 1 GiB", chunk.0.is_power_of_two()),
+        };
+        if !fits || !CHUNKS.contains(&chunk.0) {
             return Err(Reason::new(format!(
-                "a chunk of {chunk} ({} bytes) cannot be: it is a power of two from 4 KiB to 1 GiB",
+                "a chunk of {chunk} ({} bytes) cannot be: in RAID {number} it is {what}",
                 chunk.0
             ))
             .advise("64 KiB to 512 KiB are usual; state the chunk of one member, not the whole stripe"));
@@ -151,10 +162,11 @@ impl Geometry {
     }
 
     /// Read-ahead that keeps all data disks busy: two stripes, which md sets by itself
-    /// (`blk_apply_bdi_limits` in `block/blk-settings.c`: twice `optimal_io_size`).
+    /// (`blk_apply_bdi_limits` in `block/blk-settings.c`: twice `optimal_io_size`), but no more than
+    /// [`MOST_READ_AHEAD`].
     #[must_use]
     pub fn read_ahead(&self) -> Bytes {
-        Bytes(self.stripe().0.saturating_mul(2))
+        Bytes(self.stripe().0.saturating_mul(2)).min(MOST_READ_AHEAD)
     }
 
     fn in_units(&self, block_size: u64) -> Result<u64, Reason> {

@@ -3,11 +3,28 @@
 use fsdyno_spec::array::Level;
 use fsdyno_spec::outcome::Reason;
 
-/// How parity goes round in RAID 5 and 6.
-const PARITY: [&str; 4] = ["left-symmetric", "left-asymmetric", "right-symmetric", "right-asymmetric"];
+/// Where parity goes in RAID 5 and 6: its name as mdadm has it, the kernel's number (`ALGORITHM_*` in
+/// `drivers/md/raid5.h`), and whether RAID 6 only has it. The ones of the end are those of other controllers (DDF), and
+/// of a RAID 5 to which a second parity was added behind: a disk more, nothing moved.
+const PARITY: [(&str, u32, bool); 14] = [
+    (DEFAULT_PARITY, 2, false),
+    ("left-asymmetric", 0, false),
+    ("right-symmetric", 3, false),
+    ("right-asymmetric", 1, false),
+    ("parity-first", 4, false),
+    ("parity-last", 5, false),
+    ("ddf-zero-restart", 8, true),
+    ("ddf-N-restart", 9, true),
+    ("ddf-N-continue", 10, true),
+    ("left-symmetric-6", 18, true),
+    ("left-asymmetric-6", 16, true),
+    ("right-symmetric-6", 19, true),
+    ("right-asymmetric-6", 17, true),
+    ("parity-first-6", 20, true),
+];
 
-/// The same in the order of the kernel's numbers.
-const KERNEL_PARITY: [&str; 4] = ["left-asymmetric", "right-asymmetric", "left-symmetric", "right-symmetric"];
+/// What mdadm takes by itself.
+const DEFAULT_PARITY: &str = "left-symmetric";
 
 /// How copies lie in RAID 10, each with mdadm's letter.
 const COPIES: [(&str, &str); 3] = [("near", "n"), ("far", "f"), ("offset", "o")];
@@ -15,7 +32,7 @@ const COPIES: [(&str, &str); 3] = [("near", "n"), ("far", "f"), ("offset", "o")]
 /// A layout that a RAID level has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Parity goes round in this order.
+    /// Parity goes where this name says.
     Parity(&'static str),
     /// Copies lie in this way, so many of each chunk.
     Copies {
@@ -41,10 +58,14 @@ impl Layout {
             (Level::Raid0 | Level::Raid1, None) => Ok(None),
             (Level::Raid0 | Level::Raid1, Some(name)) => unknown(name, "leave `layout` out for this level"),
             (Level::Raid5 | Level::Raid6, name) => {
-                let name = name.unwrap_or(PARITY[0]);
-                match PARITY.into_iter().find(|known| *known == name) {
+                let name = name.unwrap_or(DEFAULT_PARITY);
+                let mut names = parity_of(level).map(|(name, _)| name);
+                match names.clone().find(|known| *known == name) {
                     Some(known) => Ok(Some(Self::Parity(known))),
-                    None => unknown(name, &format!("its layouts are: {}", PARITY.join(", "))),
+                    None => {
+                        let known = names.by_ref().collect::<Vec<_>>().join(", ");
+                        unknown(name, &format!("its layouts are: {known}"))
+                    }
                 }
             }
             (Level::Raid10, name) => {
@@ -63,7 +84,7 @@ impl Layout {
     /// The layout of a number as the kernel shows it (`md/layout` in sysfs); none for levels that have no
     /// layouts, and for layouts without a name here.
     ///
-    /// RAID 5 and 6: `ALGORITHM_*` in `drivers/md/raid5.h`. RAID 10: near copies in the lowest byte, far
+    /// RAID 10: near copies in the lowest byte, far
     /// copies in the next one, bit 16 if those lie at an offset; the next two bits say which members make
     /// a set of far copies, which changes no stripe (`setup_geo` in `drivers/md/raid10.c`).
     #[must_use]
@@ -71,8 +92,7 @@ impl Layout {
         match level {
             Level::Raid0 | Level::Raid1 => None,
             Level::Raid5 | Level::Raid6 => {
-                let name = *KERNEL_PARITY.get(usize::try_from(number).ok()?)?;
-                Some(Self::Parity(name))
+                parity_of(level).find(|(_, known)| *known == number).map(|(name, _)| Self::Parity(name))
             }
             Level::Raid10 => {
                 let (near, far, offset) = (number & 0xff, number >> 8 & 0xff, number >> 16 & 1 == 1);
@@ -84,6 +104,19 @@ impl Layout {
                 };
                 (number >> 19 == 0).then_some(Self::Copies { how, count })
             }
+        }
+    }
+
+    /// The number that the kernel shows for it.
+    #[must_use]
+    pub fn kernel(self) -> u32 {
+        match self {
+            Self::Parity(name) => {
+                PARITY.iter().find(|(known, ..)| *known == name).map_or(0, |(_, number, _)| *number)
+            }
+            Self::Copies { how: "near", count } => count | 1 << 8,
+            Self::Copies { how: "far", count } => 1 | count << 8,
+            Self::Copies { count, .. } => 1 | count << 8 | 1 << 16,
         }
     }
 
@@ -127,4 +160,10 @@ impl Layout {
     pub(crate) fn near_copies(self) -> u32 {
         if let Self::Copies { how: "near", count } = self { count } else { 1 }
     }
+}
+
+/// Names and numbers of where parity goes in a level.
+fn parity_of(level: Level) -> impl Iterator<Item = (&'static str, u32)> + Clone {
+    let has = move |only_six: bool| level == Level::Raid6 || !only_six;
+    PARITY.into_iter().filter(move |(_, _, only_six)| has(*only_six)).map(|(name, number, _)| (name, number))
 }

@@ -39,7 +39,7 @@ pub use barriers::{BarrierOff, Barriers, Off};
 pub use extra::MkfsFlag;
 pub use filesystem::{DiscardOff, Disk, Elsewhere, FileSystem, Identity, Program, Role, Target};
 pub use found::{Standing, of_mount, probe};
-pub use geometry::{Geometry, LVM_EXTENT, off};
+pub use geometry::{Geometry, LVM_EXTENT, MOST_READ_AHEAD, off};
 pub use geometry_rule::{Facts, GeometryChoice, GeometryRule, Mismatch, Parameters, Told};
 pub use here::{Here, KernelConfig};
 pub use layout::Layout;

@@ -1,12 +1,15 @@
 //! What to do below the file system: partition, LVM, and the device's read-ahead.
 
-use fsdyno_filesystems::{Geometry, LVM_EXTENT, quote};
+use fsdyno_filesystems::{Geometry, LVM_EXTENT, MOST_READ_AHEAD, quote};
 use fsdyno_spec::align::Step;
 use fsdyno_spec::record::{LayerKind, StackLayer};
 use fsdyno_spec::units::Bytes;
 
 /// Where partitions begin whose disk has no stripes.
 const PLAIN_START: Bytes = Bytes::mib(1);
+
+/// What an extent of LVM is less than: it counts their sectors in 32 bits.
+const NO_EXTENT: Bytes = Bytes::mib(2 << 20);
 
 /// What everything is put on.
 pub struct Place {
@@ -38,6 +41,20 @@ impl Place {
             partitions: layer.kind == LayerKind::Md,
             volumes: matches!(layer.kind, LayerKind::Md | LayerKind::Partition | LayerKind::Crypt),
         }
+    }
+}
+
+impl Place {
+    /// Why LVM is not advised here: a stripe that is no power of two in a chunk of odd size can ask for extents
+    /// that LVM does not have.
+    pub fn without_volumes(&mut self, geometry: Option<&Geometry>) -> Option<String> {
+        let extent = geometry.map(Geometry::extent).filter(|extent| self.volumes && *extent >= NO_EXTENT)?;
+        self.volumes = false;
+        Some(format!(
+            "no advice for LVM: extents of {} would be whole stripes, and LVM's are smaller than {}",
+            exactly(extent),
+            exactly(NO_EXTENT)
+        ))
     }
 }
 
@@ -109,14 +126,19 @@ fn volume(place: &Place, geometry: Option<&Geometry>) -> [Step; 3] {
 pub fn read_ahead(place: &Place, geometry: Option<&Geometry>) -> Option<Step> {
     let geometry = geometry?;
     let sectors = geometry.read_ahead().0 / 512;
-    Some(step(
-        "read_ahead",
-        format!("blockdev --setra {sectors} {}", quote(&place.node)),
-        format!(
-            "two stripes keep {} data disks busy for one reader; md sets that by itself, hardware that announces nothing stays at 128 KiB",
-            geometry.data_disks
+    let disks = geometry.data_disks;
+    let why = match geometry.read_ahead() {
+        MOST_READ_AHEAD => format!(
+            "{} is the most that is advised, as each reader fills memory with it; two stripes would be {}",
+            exactly(MOST_READ_AHEAD),
+            exactly(Bytes(geometry.stripe().0.saturating_mul(2)))
         ),
-    ))
+        _ => format!(
+            "two stripes keep {disks} data disks busy for one reader; md sets that by itself, hardware that announces \
+             nothing stays at 128 KiB"
+        ),
+    };
+    Some(step("read_ahead", format!("blockdev --setra {sectors} {}", quote(&place.node)), why))
 }
 
 /// What stands for what.

@@ -93,20 +93,10 @@ impl Plan {
         CommandLine { program: "mdadm".to_string(), args }
     }
 
-    /// `md/layout` of the kernel for this layout: the algorithms of `drivers/md/raid5.h`, and for level
-    /// 10 near copies in bits 0 to 7, far copies in bits 8 to 15, and offset in bit 16
-    /// (`setup_geo` in `drivers/md/raid10.c`).
+    /// `md/layout` of the kernel for this layout.
     #[must_use]
     pub fn kernel_layout(&self) -> Option<u64> {
-        Some(match self.layout? {
-            Layout::Parity("left-asymmetric") => 0,
-            Layout::Parity("right-asymmetric") => 1,
-            Layout::Parity("left-symmetric") => 2,
-            Layout::Parity(_) => 3,
-            Layout::Copies { how: "near", count } => u64::from(count) | 1 << 8,
-            Layout::Copies { how: "far", count } => 1 | u64::from(count) << 8,
-            Layout::Copies { count, .. } => 1 | u64::from(count) << 8 | 1 << 16,
-        })
+        self.layout.map(|layout| u64::from(layout.kernel()))
     }
 
     /// Whether the array still has all its data when only the members work whose slot is true.
@@ -288,6 +278,8 @@ mod tests {
         assert_eq!(number(Level::Raid5, "left-symmetric"), 2);
         assert_eq!(number(Level::Raid6, "right-symmetric"), 3);
         assert_eq!(number(Level::Raid6, "left-asymmetric"), 0);
+        assert_eq!(number(Level::Raid6, "left-symmetric-6"), 18);
+        assert_eq!(number(Level::Raid5, "parity-last"), 5);
         assert_eq!(number(Level::Raid10, "near2"), 0x102);
         assert_eq!(number(Level::Raid10, "far2"), 0x201);
         assert_eq!(number(Level::Raid10, "offset2"), 0x1_0201);
