@@ -79,6 +79,6 @@ RULE = Rule(
     source="vgcreate(8), --physicalextentsize; measured: docs/stacks.md",
     needs=("pv", "segments", "layer"),
     judge=judge,
-    caught=("second-volume-ext4", "second-volume-xfs", "second-segment"),
+    caught=("second-volume-ext4", "second-volume-xfs", "second-segment", "two-arrays"),
     evidence=OFF_STRIPE,
 )
