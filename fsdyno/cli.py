@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from fsdyno.rig import Rig
     from fsdyno.store import Store
 
+MEASURED = "what was measured is in the store; see it with `fsdyno report`"
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 STORE = "fsdyno.sqlite"  # fsdyno.store.DEFAULT_PATH, without importing it; tests keep them equal
 
@@ -302,6 +304,11 @@ def _campaign(
                 _print_report(found)
             except printing.ReaderLeft:  # the campaign's own exit code tells more
                 printing.drop_stdout()
+            except OSError as error:
+                if (lost := printing.lost(error, MEASURED)) is None:
+                    raise
+                printing.drop_stdout()
+                raise lost from None
     for line in farewell(outcome, plan.path, store):
         echo(line, err=True)
     if outcome.exit:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 NARROWEST = 40
 STORE = "fsdyno.sqlite"
+PIPE = "-"  # for a file: standard input or output
 
 
 @click.command(name="audit")
-@click.argument("target", default=".", metavar="[PATH|DEVICE|RECORD.json]")
+@click.argument("target", default=".", metavar="[PATH|DEVICE|RECORD|-]")
 @click.option("--json", "as_json", is_flag=True, help="The audit for programs.")
 @click.option(
     "--save",
-    type=click.Path(path_type=Path, allow_dash=True),
     metavar="FILE",
     help="Also write what was read, to be audited elsewhere; - is standard output.",
 )
@@ -39,15 +39,18 @@ STORE = "fsdyno.sqlite"
     metavar="FILE",
     help="Results that may tell what a finding costs.",
 )
-def audit(target: str, as_json: bool, save: Path | None, store: Path) -> None:
+def audit(target: str, as_json: bool, save: str | None, store: Path) -> None:
     """Tell what is right and wrong with a stack as it stands. Writes nothing to it.
 
-    The stack is that below PATH (default: the current folder), or DEVICE, or one that was saved.
+    The stack is that below PATH (default: the current folder), or DEVICE, or one that was saved: RECORD is
+    such a file, and - is standard input.
     """
     from fsdyno.audit import audit as judge
     from fsdyno.audit import read
 
-    piped = save is not None and str(save) == "-"
+    if save == "":
+        raise UserError("is empty", code=Exit.USAGE, where="--save", advice="name a file, or - for a pipe")
+    piped = save == PIPE
     if piped and as_json:
         raise UserError(
             "both the record and the audit would be written to standard output",
@@ -56,13 +59,14 @@ def audit(target: str, as_json: bool, save: Path | None, store: Path) -> None:
             advice="name a file for the record, or leave out --json",
         )
     record, recorded = _record(target)
-    if save:
+    if save is not None:
         _save(record, save)
     found = judge(read(record))
     _print(found, store, as_json=as_json, recorded=recorded, err=piped)
     if found.worst is not None:
-        code = Exit[found.worst.name]
-        raise SystemExit(int(code))
+        raise SystemExit(int(Exit[found.worst.name]))
+    if not found.stack.layers:  # nothing was judged
+        raise SystemExit(int(Exit.CANNOT))
 
 
 def _record(target: str) -> tuple[dict[str, Any], str | None]:
@@ -72,7 +76,12 @@ def _record(target: str) -> tuple[dict[str, Any], str | None]:
 
     if not target:
         raise UserError("is empty", code=Exit.USAGE, where="PATH", advice="name a path, a device or a record")
-    saved = record.load(Path(target), lambda: Rig(privileged=False).schema()["record"])
+
+    def schema() -> dict[str, Any]:
+        found: dict[str, Any] = Rig(privileged=False).schema()["record"]
+        return found
+
+    saved = record.load_piped(schema) if target == PIPE else record.load(Path(target), schema)
     if saved:
         return saved, f"recorded on {saved['host']['name']}, {_when(saved['taken'])}"
     found = Rig().stack_record(target)
@@ -86,13 +95,13 @@ def _record(target: str) -> tuple[dict[str, Any], str | None]:
     return found, None
 
 
-def _save(record: dict[str, Any], path: Path) -> None:
+def _save(record: dict[str, Any], path: str) -> None:
     from fsdyno.audit import record as records
 
-    if str(path) == "-":
+    if path == PIPE:
         printing.echo(records.text_of(record), end="")
         return
-    records.save(record, path)
+    records.save(record, Path(path))
     printing.echo(f"wrote {path}", err=True)
 
 

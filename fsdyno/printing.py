@@ -121,12 +121,12 @@ def drop_stdout() -> None:
         os.close(opened)
 
 
-def lost(error: OSError) -> UserError | None:
+def lost(error: OSError, advice: str = "make room there, or write elsewhere") -> UserError | None:
     """The error for output that could not be written; None if this was another error."""
     if error.errno not in _LOST or error.filename is not None:
         return None
     return UserError(
         f"standard output cannot be written: {error.strerror}",
         code=Exit.CANNOT,
-        advice="what was measured is in the store; see it with `fsdyno report`",
+        advice=advice,
     )

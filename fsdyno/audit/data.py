@@ -35,7 +35,7 @@ def data(audit: Audit, costs: Callable[[Rule], Cost]) -> dict[str, Any]:
                 "why": judged.finding.why,
                 "command": judged.finding.command,
                 "source": judged.rule.source,
-                "cost": _cost(costs(judged.rule)),
+                "cost": _cost(judged.cost(costs)),
             }
             for judged in audit.found
         ],

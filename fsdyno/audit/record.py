@@ -11,11 +11,13 @@ import json
 import os
 import re
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fsdyno.errors import Exit, UserError, unwritten
+from fsdyno.lines import clean
 from fsdyno.rig.shape import Shape
 
 VERSION = 1
@@ -49,17 +51,65 @@ _TEXTS = (
 
 
 def load(path: Path, schema: Callable[[], Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The saved record that a path is; None if it is part of a live stack. `schema` is the agent's, asked for
-    a record only. Raises `UserError` for what cannot be relied on, and for a file that may have been one.
+    """The saved record that a file is, by its content; None if it is part of a live stack. `schema` is the
+    agent's, asked for a record only. Raises `UserError` for what cannot be relied on, and for a file that may
+    have been one: by its name, or its beginning.
     """
-    if path.suffix != ".json" or not path.is_file():
+    if not _is_file(path) or not (path.suffix == ".json" or _begins_as_one(path)):
         return None
     record = _parsed(path)
+    return _relied_on(record, str(path), schema) if MARK in record else None
+
+
+def load_piped(schema: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """The record on standard input. Raises `UserError`, also for what is none."""
+    where, again = "standard input", "such as: fsdyno audit PATH --save - | fsdyno audit -"
+    try:
+        if os.isatty(0):
+            raise _refused(where, "is a terminal, where no record comes from", again)
+        with open(0, "rb", closefd=False) as file:
+            data = file.read(LARGEST + 1)
+    except OSError as error:
+        raise _refused(where, f"cannot be read: {error.strerror or error}", again) from None
+    record = _object(data, where, again)
     if MARK not in record:
-        return None
-    if flaw := flaw_of(record, schema()):
-        raise _refused(path, flaw, "let its owner save it again: fsdyno audit PATH --save FILE")
+        raise _refused(where, "is no record of a stack", again)
+    return _relied_on(record, where, schema)
+
+
+def _relied_on(record: dict[str, Any], where: str, schema: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    if flaw := flaw_of(record, schema()) or _commands(record):
+        raise _refused(where, flaw, "let its owner save it again: fsdyno audit PATH --save FILE")
     return record
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # the agent says what is wrong with it
+        return False
+
+
+def _begins_as_one(path: Path) -> bool:
+    """Whether a file is an object of JSON, as far as its first byte tells, and has the mark. What may not be
+    read is part of a live stack, as anything else that is no record."""
+    try:
+        with path.open("rb") as file:
+            begin = file.read(64)
+            return begin.removeprefix(BOM_UTF8).lstrip()[:1] == b"{" and (
+                f'"{MARK}"'.encode() in begin + file.read(LARGEST)
+            )
+    except OSError:
+        return False
+
+
+def _commands(record: Mapping[str, Any]) -> str | None:
+    """Commands of a record are pasted into shells: one line each, with nothing that a terminal obeys."""
+    commands = (record.get("filesystem") or {}).get("commands") or {}
+    for name, command in commands.items():
+        if clean(command) != command:
+            return f"filesystem.commands.{name}: has characters that a terminal would obey"
+    return None
 
 
 def flaw_of(record: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
@@ -163,15 +213,20 @@ def _parsed(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        raise _refused(path, f"cannot be read: {error.strerror or error}", elsewhere) from None
+        raise _refused(str(path), f"cannot be read: {error.strerror or error}", elsewhere) from None
+    return _object(data, str(path), elsewhere)
+
+
+def _object(data: bytes, where: str, elsewhere: str) -> dict[str, Any]:
+    """The object that JSON is; empty if it is another kind of JSON. `elsewhere`: what to do if it is none."""
     if len(data) > LARGEST:
-        raise _refused(path, f"is larger than {LARGEST >> 20} MiB, which no record is", elsewhere)
+        raise _refused(where, f"is larger than {LARGEST >> 20} MiB, which no record is", elsewhere)
     try:
         parsed = json.loads(data, parse_constant=_no_number)
         json.dumps(parsed, ensure_ascii=False).encode()  # escapes may spell halves of characters
     except (ValueError, RecursionError) as error:
         what = "too deep" if isinstance(error, RecursionError) else str(error)
-        raise _refused(path, f"is no whole JSON: {what}", elsewhere) from None
+        raise _refused(where, f"is no whole JSON: {what}", elsewhere) from None
     return parsed if isinstance(parsed, dict) else {}
 
 
@@ -179,8 +234,8 @@ def _no_number(word: str) -> None:
     raise ValueError(f"{word} is no number of JSON")
 
 
-def _refused(path: Path, message: str, advice: str | None) -> UserError:
-    return UserError(message, code=Exit.CANNOT, where=str(path), advice=advice)
+def _refused(where: str, message: str, advice: str | None) -> UserError:
+    return UserError(message, code=Exit.CANNOT, where=where, advice=advice)
 
 
 def text_of(record: Mapping[str, Any]) -> str:

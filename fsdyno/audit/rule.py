@@ -28,6 +28,7 @@ class Finding:
     expected: str
     why: str
     command: str  # one line for a shell; where none mends it, a comment (`# …`) that says what does
+    measured: bool = True  # whether the rule's evidence, if it has one, is about this finding
 
 
 @dataclass(frozen=True)

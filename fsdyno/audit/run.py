@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from fsdyno.audit.evidence import UNMEASURED, Cost
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.rules import TABLE
 from fsdyno.audit.stack import Stack, Unseen
@@ -15,6 +17,10 @@ class Judged:
 
     rule: Rule
     finding: Finding
+
+    def cost(self, of: Callable[[Rule], Cost]) -> Cost:
+        """What it costs, where `of` tells what the findings of a rule cost that its evidence is about."""
+        return of(self.rule) if self.finding.measured else UNMEASURED
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def show(
     lines += [(), *column(audit.stack, width)]
     problems: dict[str, None] = {}
     for number, judged in enumerate(audit.found, 1):
-        cost = costs(judged.rule)
+        cost = judged.cost(costs)
         if cost.problem:
             problems["; ".join(line.strip() for line in cost.problem.splitlines())] = None
         lines += [(), *_finding(number, judged, cost, width)]
@@ -41,6 +41,11 @@ def show(
         lines += [(), *(((text, "yellow"),) for text in wrap(f"costs were not looked up: {problem}", width))]
     if audit.stack.unseen:
         lines += [(), *_unseen(audit, width)]
+    if recorded and audit.found:
+        host = audit.stack.host["name"]
+        said = f"what to do is for {host}, and commands may be as whoever wrote the record put them: "
+        said += "read them before you type them"
+        lines += [(), *(((text, "yellow"),) for text in wrap(said, width))]
     return lines
 
 
@@ -51,7 +56,7 @@ def verdict(audit: Audit) -> str:
     counts = [
         (WORDS[s], sum(j.finding.severity == s for j in audit.found)) for s in sorted(WORDS, reverse=True)
     ]
-    shown = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts if n)
+    shown = ", ".join(_counted(word, n) for word, n in counts if n)
     if not stack.layers:
         return f"nothing was judged: no device of {what} is known"
     if audit.worst is None:
@@ -59,6 +64,12 @@ def verdict(audit: Audit) -> str:
         notes = f", {shown}" if shown else ""
         return f"nothing to mend{seen}: {len(TABLE)} rules looked at {what}{notes}"
     return f"{shown} for {what}"
+
+
+def _counted(word: str, n: int) -> str:
+    if word == WORDS[Severity.ADVICE]:
+        return f"{n} piece{'' if n == 1 else 's'} of {word}"
+    return f"{n} {word}{'' if n == 1 else 's'}"
 
 
 def _verdict_style(audit: Audit) -> str:

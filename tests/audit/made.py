@@ -7,7 +7,7 @@ import copy
 from typing import Any
 
 from fsdyno.audit import Audit, audit, read
-from fsdyno.audit.evidence import Cost
+from fsdyno.audit.evidence import UNMEASURED, Cost
 from fsdyno.audit.rule import Finding, Rule
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -161,4 +161,4 @@ def found(rule: Rule, made: Record) -> list[Finding]:
 
 def no_costs(rule: Rule) -> Cost:
     """A store that measured nothing."""
-    return Cost(("not measured here",), {"measured": False, "plan": None})
+    return UNMEASURED

@@ -101,9 +101,28 @@ def test_a_record_may_go_to_a_pipe_while_the_audit_is_still_told(fsdyno: Fsdyno,
     assert both.returncode == Exit.USAGE and both.stdout == ""
 
 
+def test_a_record_may_come_from_a_pipe(fsdyno: Fsdyno, tmp_path: Path) -> None:
+    whole = fsdyno("audit", "-", given=json.dumps(dangerous()))
+    assert (whole.returncode, whole.stderr) == (Exit.DANGER, "")
+    assert whole.stdout == fsdyno("audit", sent(tmp_path, dangerous())).stdout
+    for text, said in (("", "no whole JSON"), ("[1]", "no record"), (json.dumps({"name": 1}), "no record")):
+        done = fsdyno("audit", "-", given=text)
+        assert (done.returncode, done.stdout) == (Exit.CANNOT, "")
+        assert done.stderr.startswith("fsdyno: standard input: ") and said in done.stderr
+
+
+def test_what_was_not_judged_is_no_success(fsdyno: Fsdyno, tmp_path: Path) -> None:
+    """Live, and as a record."""
+    live = fsdyno("audit", "/proc", "--save", "proc.json")
+    assert live.returncode == Exit.CANNOT and live.stdout.startswith("nothing was judged: ")
+    saved = fsdyno("audit", "proc.json", "--json")
+    assert saved.returncode == Exit.CANNOT and json.loads(saved.stdout)["verdict"] == "unknown"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
+        (["audit", "sent.json", "--save", ""], Exit.USAGE, "--save: is empty"),
         (["audit", "missing"], Exit.CANNOT, "missing"),
         (["audit", "missing.json"], Exit.CANNOT, "missing.json"),
         (["audit", ""], Exit.USAGE, "name a path"),

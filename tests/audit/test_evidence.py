@@ -21,6 +21,7 @@ from tests.plan.conftest import describe, rig, schema
 __all__ = ["describe", "rig", "schema"]  # fixtures
 
 ROOT = Path(__file__).parents[2]
+NOWHERE = ("not measured here, and no ready plan measures it",)
 LVM = {"volumes": [{"name": "a"}]}
 ON, OFF = {"extent": 1 * MIB, **LVM}, {"extent": 128 * KIB, **LVM}
 ARRAY = {"level": 5, "chunk": 64 * KIB}
@@ -117,8 +118,8 @@ def test_evidence_of_something_else_is_not_quoted(tmp_path: Path) -> None:
         (ready.GEOMETRY, stack(md="raid10")),
     ):
         found = cost(rule(evidence), audited, store)
-        assert (found.text, found.data) == (("not measured here",), {"measured": False, "plan": None})
-    assert cost(rule(None), stack(), store).text == ("not measured here",)
+        assert (found.text, found.data) == (NOWHERE, {"measured": False, "plan": None})
+    assert cost(rule(None), stack(), store).text == NOWHERE
 
 
 @pytest.mark.parametrize("superblock", [{"log_size": 16 * MIB}, {"journal_size": 512 * MIB}])
@@ -132,7 +133,7 @@ def test_a_journal_is_quoted_only_for_types_and_sizes_that_the_plan_measures(
     campaign(store, [Cell("mkfs's", usual, rates=[900.0] * 6), Cell("4 MiB", small, rates=[300.0] * 6)])
     assert "300 files/s with a small journal" in asked(store, ready.JOURNAL).text[0]
     found = cost(rule(ready.JOURNAL), stack(superblock=superblock), store)
-    assert (found.text, found.data) == (("not measured here",), {"measured": False, "plan": None})
+    assert (found.text, found.data) == (NOWHERE, {"measured": False, "plan": None})
 
 
 def test_one_round_is_a_pilot_without_an_interval(tmp_path: Path) -> None:

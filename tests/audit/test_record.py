@@ -106,6 +106,10 @@ def _tower(made: Record) -> None:
         (_set("striped", 0, "chunk", value=None), ("striped[0].chunk",)),
         (_set("filesystem", "upkeep", "mounts", value="many"), ("filesystem.upkeep.mounts",)),
         (_set("host", value=None), ("host",)),
+        *(
+            (_set("filesystem", "commands", "check", value=command), ("filesystem.commands.check",))
+            for command in ("e2fsck\nreboot", "e2fsck\treboot", "e2fsck\x1b[2K", "e2fsck \u202ex", "a\u2028b")
+        ),
         (_cyclic, ("not below it",)),
         (_tower, ("64 layers",)),
     ],
@@ -161,10 +165,26 @@ def test_a_file_that_no_record_can_be_is_not_read_whole(tmp_path: Path) -> None:
         records.load(path, unasked)
 
 
+@pytest.mark.parametrize("text", ["{}", "\n  {}", "\ufeff{}"])
+def test_a_record_is_one_by_its_content_whatever_its_name(
+    tmp_path: Path, schema: dict[str, Any], text: str
+) -> None:
+    """Its keys may be in any order: the mark is not always the first."""
+    made = dict(reversed(record().items()))
+    for name in ("record", "sent.txt", "sent.json"):
+        (tmp_path / name).write_text(text.format(json.dumps(made)))
+        assert records.load(tmp_path / name, lambda: schema) == made
+    (tmp_path / "record").write_text(json.dumps(made)[:-1])
+    with pytest.raises(UserError, match="no whole JSON"):
+        records.load(tmp_path / "record", unasked)
+
+
 def test_other_files_folders_and_names_are_paths_of_live_stacks(tmp_path: Path) -> None:
     (tmp_path / "folder.json").mkdir()
-    (tmp_path / "record").write_text(json.dumps(record()))
-    for path in (tmp_path, tmp_path / "folder.json", tmp_path / "record", tmp_path / "missing.json"):
+    (tmp_path / "data").write_text('{"broken')
+    (tmp_path / "notes").write_text(f"what a {records.MARK} is: {json.dumps(record())}")
+    names = ("folder.json", "data", "notes", "missing", "missing.json")
+    for path in (tmp_path, *(tmp_path / name for name in names)):
         assert records.load(path, unasked) is None
     assert records.load(written(tmp_path, {"name": "a package"}), unasked) is None
     unmarked = {key: value for key, value in record().items() if key != records.MARK}

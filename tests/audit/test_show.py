@@ -29,10 +29,14 @@ def too_wide(lines: list[Line], width: int) -> list[str]:
 
 
 def test_the_verdict_comes_first_and_names_the_stack() -> None:
-    assert text(off(record(), dm_1=CHUNK)).startswith("1 advice for /srv (ext4 on a volume on RAID 5)\n")
+    assert text(off(record(), dm_1=CHUNK)).startswith(
+        "1 piece of advice for /srv (ext4 on a volume on RAID 5)\n"
+    )
     made = record()
     made["filesystem"]["barriers"] = {"on": False, "off_by": "nobarrier"}
-    assert verdict(judged(off(made, dm_1=CHUNK))).startswith("1 danger, 1 advice for /srv")
+    assert verdict(judged(off(made, dm_1=CHUNK))).startswith("1 danger, 1 piece of advice for /srv")
+    made["mount"]["options"].append("sync")
+    assert verdict(judged(off(made, dm_1=CHUNK))).startswith("1 danger, 2 pieces of advice for /srv")
     assert text(record()).startswith(f"nothing to mend: {len(TABLE)} rules looked at /srv")
 
 
@@ -116,6 +120,16 @@ def test_what_could_not_be_seen_is_told_by_what_would_change_it() -> None:
     assert "superblock of dm-1: only root" in shown and "pv of sda1, sdb1, sdc1, sdd1: only root" in shown
     assert shown.count("run it as root") == 1
     assert "may have missed something" in shown and "superblock-geometry" in shown.splitlines()[-1]
+
+
+def test_of_a_record_it_is_said_at_the_end_that_its_commands_are_to_be_read() -> None:
+    def sent(made: Record) -> list[str]:
+        return rendered(show(judged(made), no_costs, recorded="recorded on nas"), colour=False).splitlines()
+
+    assert "for nas" in sent(off(record(), dm_1=CHUNK))[-2]
+    assert sent(off(record(), dm_1=CHUNK))[-1].endswith("read them before you type them")
+    assert not any("read them" in line for line in sent(record())), "no command is shown"
+    assert "read them" not in text(off(record(), dm_1=CHUNK)), "of a live stack they are fsdyno's own"
 
 
 def test_names_cannot_move_the_cursor_or_make_lines() -> None:

@@ -73,19 +73,21 @@ class Fsdyno:
         if agent:
             self._environment["FSDYNO_AGENT"] = str(agent)
 
-    def start(self, *words: str | Path) -> subprocess.Popen[str]:
+    def start(self, *words: str | Path, stdin: int | None = None) -> subprocess.Popen[str]:
         """The running process."""
         return subprocess.Popen(
             [sys.executable, "-m", "fsdyno.cli", *map(str, words)],
             cwd=self.folder,
             env=self._environment,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def __call__(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        process = self.start(*words)
-        out, err = process.communicate(timeout=300)
+    def __call__(self, *words: str | Path, given: str | None = None) -> subprocess.CompletedProcess[str]:
+        """`given` is what stands in its standard input."""
+        process = self.start(*words, stdin=None if given is None else subprocess.PIPE)
+        out, err = process.communicate(given, timeout=300)
         assert "Traceback" not in err, err
         return subprocess.CompletedProcess(words, process.returncode, out, err)

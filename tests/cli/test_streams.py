@@ -88,6 +88,8 @@ def test_output_that_cannot_be_written_is_an_error_and_no_defect(measured: Path,
         assert done.returncode == Exit.CANNOT, (where, done.stderr)
         assert "standard output" in done.stderr and "defect" not in done.stderr
         assert "Exception" not in done.stderr
+        # Only what measures has something to look for in a store.
+        assert ("in the store" in done.stderr) == (command.startswith("run") and where == ">/dev/full")
 
 
 def test_a_reader_that_stops_is_no_error(measured: Path) -> None:

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from fsdyno.audit.rule import Rule
     from fsdyno.audit.stack import Stack
 
-__all__ = ["Cost", "Evidence", "Seen", "Shown", "cost"]
+__all__ = ["UNMEASURED", "Cost", "Evidence", "Seen", "Shown", "cost"]
 
 NOT_MEASURED = "not measured here"
+UNMEASURED = Cost((f"{NOT_MEASURED}, and no ready plan measures it",), {"measured": False, "plan": None})
+"""Of what no evidence is about."""
 
 
 def cost(rule: Rule, stack: Stack, store_path: Path | None) -> Cost:
@@ -28,7 +30,7 @@ def cost(rule: Rule, stack: Stack, store_path: Path | None) -> Cost:
     """
     evidence = rule.evidence
     if evidence is None or not evidence.applies(stack):
-        return Cost((NOT_MEASURED,), {"measured": False, "plan": None})
+        return UNMEASURED
     nothing = (f"{NOT_MEASURED}; {evidence.plan} would",)
     told = {"measured": False, "plan": evidence.plan}
     if store_path is None or not _there(store_path):
