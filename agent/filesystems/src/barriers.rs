@@ -21,8 +21,8 @@ pub enum BarrierOff {
 pub struct Off {
     /// The word.
     pub shown: &'static str,
-    /// Option of a remount that turns them on again.
-    pub back: &'static str,
+    /// Option of a remount that turns them on again; none if only a fresh mount without the word does.
+    pub back: Option<&'static str>,
 }
 
 impl BarrierOff {

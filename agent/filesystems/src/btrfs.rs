@@ -44,7 +44,7 @@ pub(crate) static BTRFS: FileSystem = FileSystem {
         elsewhere: &[],
         discard_off: Some(DiscardOff::Remount("nodiscard")),
     }),
-    barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "nobarrier", back: "barrier" }])),
+    barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "nobarrier", back: Some("barrier") }])),
     flushes: true,
     counts_inodes: true,
     notes: &[

@@ -196,8 +196,10 @@ pub(crate) const COMMIT: OptionRow = OptionRow {
 /// What mountinfo shows where barriers are off.
 const NO_BARRIER: &[&str] = &["nobarrier", "barrier=0"];
 /// The same, each with what turns them on again.
-pub(crate) const BARRIERS_OFF: &[Off] =
-    &[Off { shown: NO_BARRIER[0], back: "barrier=1" }, Off { shown: NO_BARRIER[1], back: "barrier=1" }];
+pub(crate) const BARRIERS_OFF: &[Off] = &[
+    Off { shown: NO_BARRIER[0], back: Some("barrier=1") },
+    Off { shown: NO_BARRIER[1], back: Some("barrier=1") },
+];
 
 pub(crate) const BARRIER: OptionRow = OptionRow {
     name: "barrier",
@@ -233,6 +235,7 @@ pub(crate) const CHECK_READAHEAD: OptionRow = OptionRow {
 /// Geometry by `-E stride=,stripe_width=`; zeros beat what mke2fs detects.
 pub(crate) const GEOMETRY_RULE: GeometryRule = GeometryRule {
     mkfs: geometry_arguments,
+    least: None,
     facts: geometry_facts,
     tell: audit::tell,
     shown: &[("stripe", "stripe_width")],

@@ -44,8 +44,9 @@ pub(crate) static F2FS: FileSystem = FileSystem {
         discard_off: Some(DiscardOff::Remount("nodiscard")),
     }),
     barrier_off: Some(BarrierOff::MountOption(&[
-        Off { shown: "nobarrier", back: "barrier" },
-        Off { shown: "fsync_mode=nobarrier", back: "fsync_mode=posix" },
+        // Linux 6.1 has no opposite of it: a remount with `barrier` fails.
+        Off { shown: "nobarrier", back: None },
+        Off { shown: "fsync_mode=nobarrier", back: Some("fsync_mode=posix") },
     ])),
     flushes: true,
     counts_inodes: false,

@@ -3,12 +3,15 @@
 //! was taken: it is what the medium and the mount show.
 
 use std::collections::BTreeMap;
+use std::io::{self, Read, Seek, SeekFrom};
 
+use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::{Facts, FoundGeometry};
 use fsdyno_spec::trial::CheckMode;
 use serde_json::Value;
 
 use crate::TABLE;
+use crate::barriers::Off;
 use crate::filesystem::{DiscardOff, Elsewhere, FileSystem};
 use crate::geometry::Geometry;
 use crate::geometry_rule::Mismatch;
@@ -18,9 +21,50 @@ use crate::plan::{CommandLine, fresh_mount, quote};
 
 /// The file system on a medium and its superblock; none if it has none of the table. Where an older one was
 /// not wiped, the first of the table is found.
-#[must_use]
-pub fn probe(medium: &mut dyn Medium) -> Option<(&'static FileSystem, Superblock)> {
-    TABLE.iter().find_map(|row| row.is_on(medium).map(|superblock| (*row, superblock)))
+///
+/// # Errors
+/// If none was found on a medium that could not be read where one may be.
+pub fn probe(medium: &mut dyn Medium) -> Result<Option<(&'static FileSystem, Superblock)>, Reason> {
+    let mut watched = Watched { medium, failed: None };
+    let found = TABLE.iter().find_map(|row| row.is_on(&mut watched).map(|superblock| (*row, superblock)));
+    match watched.failed {
+        Some(error) if found.is_none() => {
+            Err(Reason::new(format!("it cannot be read where file systems have their superblocks: {error}"))
+                .advise("look into the kernel log: the device fails to read, or is not what it says"))
+        }
+        _ => Ok(found),
+    }
+}
+
+/// A medium whose first error is kept. That it ends before what was looked for is none.
+struct Watched<'a> {
+    medium: &'a mut dyn Medium,
+    failed: Option<io::Error>,
+}
+
+impl Watched<'_> {
+    fn keep<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.inspect_err(|error| {
+            if error.kind() != io::ErrorKind::Interrupted && self.failed.is_none() {
+                let same = error.raw_os_error().map(io::Error::from_raw_os_error);
+                self.failed = Some(same.unwrap_or_else(|| error.kind().into()));
+            }
+        })
+    }
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let done = self.medium.read(buffer);
+        self.keep(done)
+    }
+}
+
+impl Seek for Watched<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let done = self.medium.seek(to);
+        self.keep(done)
+    }
 }
 
 /// The file system of a mount whose driver names itself so, by its superblock where the medium can be read.
@@ -126,7 +170,11 @@ impl FileSystem {
         let rule = self.disk.as_ref()?.geometry?;
         // Where no superblock was read a mount shows units that need no block.
         let block = standing.number("block_size").unwrap_or(4096);
-        (rule.facts)(Some(standing.geometry?), block).ok()
+        let facts = (rule.facts)(Some(standing.geometry?), block).ok()?;
+        let has_none = self.geometry_facts().into_iter().all(|name| standing.number(name) == Some(0));
+        let too_small = || Some(standing.number("size")? < rule.least?.0);
+        // Nobody can make it with one.
+        (!(has_none && too_small().unwrap_or(false))).then_some(facts)
     }
 
     /// Lines for a shell, by purpose: `check` where a program can, `barriers_on` where an option of the mount
@@ -160,11 +208,20 @@ impl FileSystem {
 
     fn barriers_command(&self, standing: &Standing<'_>) -> Option<String> {
         let is_shown = |word: &str| standing.shown.iter().any(|shown| shown == word);
-        let mut back: Vec<_> =
-            self.off_words().iter().filter(|off| is_shown(off.shown)).map(|off| off.back).collect();
-        back.dedup();
-        (!back.is_empty()).then_some(())?;
-        Some(format!("mount -o remount,{} {}", back.join(","), quote(standing.point?)))
+        let off: Vec<&Off> = self.off_words().iter().filter(|off| is_shown(off.shown)).collect();
+        (!off.is_empty()).then_some(())?;
+        let point = standing.point?;
+        let back: Option<Vec<&str>> = off.iter().map(|off| off.back).collect();
+        Some(match back {
+            Some(mut back) => {
+                back.dedup();
+                format!("mount -o remount,{} {}", back.join(","), quote(point))
+            }
+            None => {
+                let words: Vec<&str> = off.iter().map(|off| off.shown).collect();
+                fresh_mount(&format!("take {} out of", words.join(" and ")), Some(point))
+            }
+        })
     }
 
     fn discard_command(&self, standing: &Standing<'_>) -> Option<String> {

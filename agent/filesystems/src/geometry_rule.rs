@@ -19,6 +19,8 @@ pub struct GeometryRule {
     /// Adds mkfs's arguments for a device of this size: a geometry, or none at all by force. An error
     /// where the file system cannot have it.
     pub mkfs: fn(&mut Argv, &Options, Bytes, Option<&Geometry>) -> Result<(), Reason>,
+    /// The least device that mkfs gives a geometry to by itself; none if any.
+    pub least: Option<Bytes>,
     /// Facts of the superblock that it must show up in, for the same, with their values.
     pub facts: fn(Option<&Geometry>, block_size: u64) -> Result<Facts, Reason>,
     /// Options of a remount that tell a mounted one a new geometry, or why it cannot be told.

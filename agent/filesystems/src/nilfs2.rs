@@ -43,7 +43,7 @@ pub(crate) static NILFS2: FileSystem = FileSystem {
         elsewhere: &[],
         discard_off: Some(DiscardOff::Remount("nodiscard")),
     }),
-    barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "nobarrier", back: "barrier" }])),
+    barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "nobarrier", back: Some("barrier") }])),
     flushes: true,
     counts_inodes: true,
     notes: &[

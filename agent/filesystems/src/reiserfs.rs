@@ -50,7 +50,7 @@ pub(crate) static REISERFS: FileSystem = FileSystem {
         elsewhere: &[Elsewhere { what: "its journal", fact: "external_journal", shown: Some("jdev") }],
         discard_off: None,
     }),
-    barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "barrier=none", back: "barrier=flush" }])),
+    barrier_off: Some(BarrierOff::MountOption(&[Off { shown: "barrier=none", back: Some("barrier=flush") }])),
     flushes: true,
     counts_inodes: true,
     notes: &[

@@ -38,6 +38,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
         identity: Identity::Uuid,
         geometry: Some(GeometryRule {
             mkfs: geometry_arguments,
+            least: Some(LEAST_STRIPED),
             facts: geometry_facts,
             tell: audit::tell,
             shown: &[("sunit", "sunit"), ("swidth", "swidth")],
@@ -57,7 +58,7 @@ pub(crate) static XFS: FileSystem = FileSystem {
         ],
         discard_off: Some(DiscardOff::FreshMount),
     }),
-    barrier_off: Some(BarrierOff::Queue(&[Off { shown: "nobarrier", back: "barrier" }])),
+    barrier_off: Some(BarrierOff::Queue(&[Off { shown: "nobarrier", back: Some("barrier") }])),
     flushes: true,
     counts_inodes: true,
     notes: &[

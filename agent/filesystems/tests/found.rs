@@ -4,7 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::{Cursor, Read};
+use std::io::{Cursor, Read, Seek, SeekFrom};
 
 use common::{Image, given, make, run};
 use fsdyno_filesystems::{CommandLine, FileSystem, Geometry, Standing, TABLE, find, of_mount, probe};
@@ -31,13 +31,45 @@ fn facts(value: Value) -> Facts {
 fn each_file_system_is_told_from_its_medium_alone() {
     for fs in TABLE.iter().filter(|fs| fs.disk.is_some()) {
         let Some(image) = make(fs, &Default::default(), Bytes::mib(320)) else { continue };
-        let (found, superblock) = probe(&mut image.open()).expect("a file system");
+        let (found, superblock) = probe(&mut image.open()).expect("read").expect("a file system");
         assert_eq!(found.name, fs.name);
         assert_eq!(superblock.uuid, fs.identity_of(&image.uuid), "{}", fs.name);
         let named = of_mount(fs.name, Some(&mut image.open())).expect("a file system");
         assert_eq!((named.0.name, named.1.is_some()), (fs.name, true));
     }
-    assert!(probe(&mut Cursor::new(vec![0; 1 << 20])).is_none());
+    for length in [0, 511, 1 << 20] {
+        assert!(probe(&mut Cursor::new(vec![0; length])).expect("read").is_none(), "{length} zeros");
+    }
+}
+
+/// A medium that fails from a byte on, as disks do.
+struct Failing(Cursor<Vec<u8>>, u64);
+
+impl Read for Failing {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let fails = self.0.position() + buffer.len() as u64 > self.1;
+        if fails { Err(std::io::Error::from_raw_os_error(5)) } else { self.0.read(buffer) }
+    }
+}
+
+impl Seek for Failing {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+#[test]
+fn a_medium_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+    for from in [0, 4096] {
+        let reason = probe(&mut Failing(Cursor::new(vec![0; 1 << 20]), from)).expect_err("it fails");
+        assert!(reason.message.contains("os error 5") && reason.advice.is_some(), "{reason:?}");
+    }
+    // What is found in front of the bad part is found.
+    let Some(image) = make(row("ext4"), &Default::default(), Bytes::mib(64)) else { return };
+    let mut front = vec![0; 1 << 20];
+    image.open().read_exact(&mut front).expect("the superblock");
+    let found = probe(&mut Failing(Cursor::new(front), 64 << 10)).expect("read").expect("a file system");
+    assert_eq!(found.0.name, "ext4");
 }
 
 #[test]
@@ -86,6 +118,18 @@ fn barriers_are_off_by_the_word_that_the_mount_shows_and_a_remount_takes_it_back
             Standing { device: "/dev/sda1", point: Some("/a b"), shown: &shown, ..Standing::default() };
         assert_eq!(row(name).commands(&standing)["barriers_on"], format!("mount -o remount,{back} '/a b'"));
     }
+    // Linux 6.1 does not know the opposite of this one.
+    let shown = words("rw,nobarrier,fsync_mode=nobarrier");
+    let of = |point| {
+        let standing =
+            Standing { device: "/dev/sda1", point: Some(point), shown: &shown, ..Standing::default() };
+        row("f2fs").commands(&standing)["barriers_on"].clone()
+    };
+    assert_eq!(
+        of("/srv"),
+        "# take nobarrier and fsync_mode=nobarrier out of its options in /etc/fstab, then: umount /srv && mount /srv"
+    );
+    assert!(of("/").contains("boot again"));
     for fs in TABLE.iter().filter(|fs| fs.disk.is_some() && fs.flushes) {
         let barriers = fs.ordered(&words("rw,barrier=flush,nobarriers")).expect("known");
         assert!(barriers.on && barriers.off_by.is_none(), "{}", fs.name);
@@ -124,6 +168,26 @@ fn what_is_worked_with_is_the_mounts_word_before_the_superblocks() {
     );
     assert_eq!(of("ext4", None, "rw"), None);
     assert_eq!(of("btrfs", Some(&ext), "rw"), None);
+}
+
+#[test]
+fn nothing_is_expected_of_one_that_mkfs_makes_without_a_stripe() {
+    let of = |size: u64, sunit: u64, swidth: u64| {
+        let superblock =
+            facts(json!({"block_size": 4096, "size": size << 20, "sunit": sunit, "swidth": swidth}));
+        let standing = Standing {
+            device: "/dev/md0",
+            superblock: Some(&superblock),
+            geometry: Some(&STRIPE),
+            ..Standing::default()
+        };
+        let found = row("xfs").found_geometry(&standing).expect("it has one");
+        (found.expected.is_some(), row("xfs").commands(&standing).contains_key("tell_geometry"))
+    };
+    assert_eq!(of(504, 0, 0), (false, false));
+    assert_eq!(of(520, 0, 0), (true, true));
+    // One that has a stripe all the same, of a person who gave it other groups.
+    assert_eq!(of(504, 256, 768), (true, true));
 }
 
 #[test]

@@ -111,9 +111,12 @@ fn xfs_that_no_mount_can_tell_is_made_anew() {
     let told = of(odd);
     assert!(told.starts_with("# its allocation groups of") && told.ends_with(anew), "{told}");
     // Which mkfs.xfs would refuse on so small a device.
-    let mut small = xfs(0, 0, 1000);
-    small["size"] = json!(300 << 20);
-    assert!(!of(small).contains("mkfs"));
+    let small = |mut made: Value| {
+        made["size"] = json!(300 << 20);
+        mended("xfs", made, Some("/srv"), "rw")
+    };
+    assert_eq!(small(xfs(0, 0, 1000)), None);
+    assert!(small(xfs(64, 192, 1001)).is_some_and(|line| !line.contains("mkfs")));
 }
 
 /// What is told of an image that is mounted there.
