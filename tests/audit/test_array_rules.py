@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fsdyno.audit.rule import Severity
-from fsdyno.audit.rules import array_state, members_differ
-from tests.audit.small import GIB, THROUGH, array, found, layer, one
+from fsdyno.audit import audit
+from fsdyno.audit.rule import Rule, Severity
+from fsdyno.audit.rules import array_state, members_differ, superblock_geometry
+from tests.audit.small import GIB, THROUGH, array, found, layer, one, stack
 
 # Members that differ
 
@@ -110,6 +111,25 @@ def test_parity_that_does_not_agree_is_a_danger_and_a_mirror_may_be_of_swap() ->
     # What a first resync made agree.
     assert not found(array_state.RULE, array("raid6", mismatch_cnt=128, last_sync_action="resync"))
     assert not found(array_state.RULE, array("raid6", mismatch_cnt=128))
+
+
+def test_of_a_check_that_runs_the_count_is_its_own_and_no_other_one_is_asked_for() -> None:
+    """The kernel refuses it: the device is busy."""
+    last = {"mismatch_cnt": 128, "last_sync_action": "check"}
+    runs, _ = sorted(
+        found(array_state.RULE, array("raid5", sync_action="check", **last)), key=lambda one: -one.severity
+    )
+    assert runs.severity is Severity.DANGER and "the running check" in runs.found and "so far" in runs.found
+    assert runs.command.startswith("mdadm --wait /dev/md0 ")
+    rests = one(array_state.RULE, array("raid5", **last))
+    assert "the last check" in rests.found and rests.command.startswith("echo check > ")
+
+
+@pytest.mark.parametrize("rule", [array_state.RULE, superblock_geometry.RULE], ids=lambda rule: rule.name)
+def test_arrays_of_lvm_that_were_not_seen_are_told_to_be_so(rule: Rule) -> None:
+    """Their members, and what is missing of them, are in segments that only root may read."""
+    judged = audit(stack([layer("dm-0", "lvm")], unseen=["segments"]))
+    assert rule in [blind for blind, _ in judged.blind]
 
 
 def test_a_bitmap_is_asked_for_where_mdadm_makes_one_by_itself() -> None:

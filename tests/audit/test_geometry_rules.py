@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from fsdyno.audit.evidence import Cost
 from fsdyno.audit.rule import Severity
 from fsdyno.audit.rules import (
     alignment_offset,
@@ -46,6 +47,15 @@ def one(made: Record, name: str) -> str:
     assert rules(made) == [name]
     finding = judged(made).found[0].finding
     return f"{finding.found}; {finding.expected}; {finding.command}"
+
+
+def above_a_disk(top: Record) -> Record:
+    """One layer on one disk."""
+    made = on_a_disk()
+    made["layers"].insert(0, top)
+    made["filesystem"] |= {"on": [top["name"]], "geometry": None}
+    made["mount"]["read_ahead"] = 128 * KIB
+    return made
 
 
 def test_nothing_is_found_in_a_stack_that_is_right() -> None:
@@ -111,6 +121,75 @@ def test_a_partition_within_a_stripe_is_told_where_to_begin_by_align() -> None:
     assert "64 KiB behind the start of a stripe" in text and "fsdyno align --device /dev/md0" in text
 
 
+def test_a_partition_within_a_block_of_an_array_is_told_of_the_stripe_and_not_of_a_mib() -> None:
+    """1 MiB is no multiple of 192 KiB: it would be wrong again. So too where something makes up for the
+    start, so that no stripe is off in all."""
+    made = record()
+    made["layers"][0] = layer("md0p1", "partition", [piece("md0", 63 * 512)])
+    made["filesystem"]["on"] = ["md0p1"]
+    striped = made["striped"][0]
+    striped["steps"] = [{"layer": "md0p1", "off": 63 * 512, "pv": False}]
+    for off_all in (63 * 512, 0):
+        striped["pieces"][0]["off"] = off_all
+        text = one(made, "partition-start")
+        assert "sector 63" in text and "a multiple of 192 KiB, the stripe of md0" in text
+        assert "fsdyno align --device /dev/md0" in text and "1 MiB" not in text
+
+
+def test_only_what_is_off_the_stripe_has_the_cost_of_that() -> None:
+    """What a start within a block costs no plan measures, also where another partition is off the stripe."""
+    made = off(record(), dm_1=CHUNK)
+    made["layers"][0] = {**layer("md0p1", "partition", [piece("md0", MIB)]), "name": "dm-1"}
+    named(made, "sdb1")["below"][0]["offset"] = 63 * 512
+    found_ = {judged_.finding.about: judged_ for judged_ in judged(made).found}
+    asked = Cost(("a plan would",), {})
+    assert found_["dm-1"].cost(lambda rule: asked) is asked
+    assert found_["sdb1"].cost(lambda rule: asked).text == (
+        "not measured here, and no ready plan measures it",
+    )
+
+
+@pytest.mark.parametrize(("start", "wrong"), [(MIB + 2 * KIB, True), (MIB + 4 * KIB, False), (MIB, False)])
+def test_data_of_lvm_within_a_block_of_a_plain_disk_is_found(start: int, wrong: bool) -> None:
+    made = above_a_disk(layer("dm-1", "lvm", [piece("sda", 2 * start)], group="vg", volume="one"))
+    named(made, "sda")["facts"] |= {"pv_start": start, "pv_group": "vg"}
+    # What the kernel tells of the volume follows from it.
+    made["layers"][0]["queue"]["alignment_offset"] = -start % 4096
+    assert rules(made) == (["pv-start"] if wrong else [])
+    if wrong:
+        text = one(made, "pv-start")
+        assert "1026 KiB" in text and "a multiple of 1 MiB" in text and text.endswith("--dataalignment 1m")
+
+
+@pytest.mark.parametrize(("start", "wrong"), [(63 * 512, True), (16 * MIB, False), (2 * MIB + 4096, False)])
+def test_encrypted_data_within_a_block_of_a_plain_disk_is_found(start: int, wrong: bool) -> None:
+    made = above_a_disk(layer("dm-1", "crypt", [piece("sda", start)], cipher="aes-xts-plain64"))
+    assert rules(made) == (["crypt-start"] if wrong else [])
+    if wrong:
+        text = one(made, "crypt-start")
+        assert "31.5 KiB" in text and text.endswith("a multiple of 2048")
+
+
+def test_what_makes_up_for_a_partition_within_a_block_is_right_and_only_the_partition_is_blamed() -> None:
+    """The kernel tells of the partition that its first whole block comes 512 bytes behind its start."""
+    made = above_a_disk(layer("dm-1", "lvm", [piece("sda1", 4 * MIB)], group="vg", volume="one"))
+    partition = layer("sda1", "partition", [piece("sda", 63 * 512)], pv_start=MIB, pv_group="vg")
+    made["layers"].insert(1, partition | {"queue": queue(alignment_offset=512)})
+    for start in (MIB, MIB + 512):
+        partition["facts"]["pv_start"] = start
+        assert rules(made) == ["partition-start"]
+    partition["facts"]["pv_start"] = MIB + 1024
+    assert rules(made) == ["partition-start", "pv-start"]
+
+
+def test_data_within_a_block_of_an_array_is_told_of_its_stripe() -> None:
+    """Where the volume makes up for it, so that no stripe is off in all."""
+    made = off(record(), md0=2 * KIB, dm_1=STRIPE - 2 * KIB)
+    named(made, "md0")["facts"]["pv_start"] += 2 * KIB
+    text = one(made, "pv-start")
+    assert "a multiple of 192 KiB" in text and text.endswith("fsdyno align --device /dev/md0")
+
+
 def test_data_of_lvm_within_a_stripe_is_blamed_and_not_the_extents() -> None:
     text = one(off(record(), md0=CHUNK), "pv-start")
     assert "1152 KiB" in text and "64 KiB behind" in text and "pvcreate --dataalignment" in text
@@ -122,7 +201,23 @@ def test_a_volume_within_a_stripe_is_blamed_where_the_data_of_lvm_begins_with_on
 
 
 def test_both_are_blamed_where_both_add_to_it() -> None:
-    assert rules(off(record(), md0=CHUNK, dm_1=CHUNK)) == ["extents", "pv-start"]
+    made = off(record(), md0=16 * KIB, dm_1=CHUNK)
+    assert rules(made) == ["extents", "pv-start"]
+    extents_, pv = (judged_.finding.found for judged_ in judged(made).found)
+    assert "begins 80 KiB behind the start of a stripe, to which it adds 64 KiB itself" in extents_
+    assert "16 KiB behind the start of a stripe" in pv
+
+
+def test_what_is_off_the_stripe_only_with_what_lies_below_is_not_said_to_be_so_far_behind_one() -> None:
+    made = record()
+    made["layers"].insert(0, layer("dm-2", "crypt", [piece("dm-1", CHUNK)]))
+    steps = made["striped"][0]["steps"]
+    steps.insert(0, {"layer": "dm-2", "off": CHUNK, "pv": False})
+    steps[1]["off"] = 4096
+    made["striped"][0]["pieces"][0] |= {"off": CHUNK + 4096, "off_chunk": 4096}
+    volume, encrypted = (judged_.finding for judged_ in judged(made).found)
+    assert encrypted.about == "dm-2" and "adds 64 KiB to what lies below, and is off" in encrypted.found
+    assert volume.about == "dm-1" and "begins 4 KiB behind the start of a stripe" in volume.found
 
 
 def test_steps_that_make_up_for_each_other_are_right() -> None:

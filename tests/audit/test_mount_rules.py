@@ -60,6 +60,12 @@ def test_without_a_mount_nothing_is_read_ahead() -> None:
 # Options of the mount
 
 
+@pytest.mark.parametrize("access", ["rw", "ro"])
+def test_a_mount_that_does_without_a_device_is_a_danger(access: str) -> None:
+    finding = one(mount_options.RULE, [layer("sda")], options=[access, "relatime", "degraded"])
+    assert finding.severity is Severity.DANGER and finding.command.startswith("# put the missing device back")
+
+
 @pytest.mark.parametrize("option", ["sync", "dirsync", "wsync", "data=writeback", "norecovery"])
 def test_an_option_that_costs_or_gives_up_something_is_named(option: str) -> None:
     finding = one(mount_options.RULE, [layer("sda")], options=[*OPTIONS, option])

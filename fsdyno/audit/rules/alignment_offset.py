@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from fsdyno.audit import shell
 from fsdyno.audit.questions import number
 from fsdyno.audit.rule import Finding, Rule, Severity
-from fsdyno.audit.rules import md_data_offset, optimal_io_size, partition_start
+from fsdyno.audit.rules import crypt_start, md_data_offset, optimal_io_size, partition_start, pv_start
 from fsdyno.audit.stack import Layer, Stack
+
+_NAMED = (partition_start, pv_start, crypt_start, md_data_offset, optimal_io_size)
 
 
 def judge(stack: Stack) -> Iterator[Finding]:
     """The lowest such device: those above have it from there."""
     if any(stripes.off for stripes in stack.uppermost):
         return
-    if any(any(rule.judge(stack)) for rule in (partition_start, md_data_offset, optimal_io_size)):
+    if any(any(rule.judge(stack)) for rule in _NAMED):
         return
     for layer in reversed(stack.layers):
         offset = number(layer.queue, "alignment_offset")

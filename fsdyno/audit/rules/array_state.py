@@ -93,16 +93,19 @@ def _mismatches(layer: Layer) -> Iterator[Finding]:
     count, level = number(layer.facts, "mismatch_cnt") or 0, text(layer.facts, "level")
     if count <= 0 or level not in REDUNDANT or text(layer.facts, "last_sync_action") != "check":
         return
-    parity = level in PARITY
+    parity, runs = level in PARITY, text(layer.facts, "sync_action") not in AT_REST
+    which, so_far = ("running", ", so far") if runs else ("last", "")
     yield _finding(
         Severity.DANGER if parity else Severity.ADVICE,
         layer,
-        f"the last check of {layer.node} met {show_bytes(count * 512)} that do not agree",
+        f"the {which} check of {layer.node} met {show_bytes(count * 512)} that do not agree{so_far}",
         "copies and parity that agree",
         "software makes none on this level: a member returns wrong data, or was never synced"
         if parity
         else "a member returns wrong data, or swap and mapped files changed while they were written",
-        f"echo check > {shell.attribute(layer, 'md/sync_action')}",
+        f"mdadm --wait {shell.node(layer)}  # the kernel begins no other check meanwhile"
+        if runs
+        else f"echo check > {shell.attribute(layer, 'md/sync_action')}",
     )
 
 
@@ -129,7 +132,7 @@ RULE = Rule(
     name="array-state",
     title="arrays that are degraded, at work, or without a bitmap",
     source="Linux Documentation/admin-guide/md.rst; md(4), scrubbing and mismatches; mdadm(8), --bitmap",
-    needs=("layer",),
+    needs=("layer", "segments"),
     judge=judge,
     caught=("degraded", "resyncing"),
 )

@@ -11,6 +11,7 @@ from fsdyno.audit.offstripe import advised, costly, why
 from fsdyno.audit.questions import number
 from fsdyno.audit.rule import Finding, Rule, Severity
 from fsdyno.audit.stack import Layer, Stack, Striped
+from fsdyno.audit.starts import behind
 from fsdyno.audit.words import kib
 from fsdyno.units import show_bytes
 
@@ -23,16 +24,18 @@ def judge(stack: Stack) -> Iterator[Finding]:
         bad = _bad(stack, stripes, volume) if volume else []
         if volume is None or not bad:
             continue
-        n, off = bad[0]
+        n, own, total = bad[0]
         pieces = len(stripes.pieces)
         which = f"piece {n} of {pieces} of {volume.node}" if pieces > 1 else volume.node
         more = f"; {len(bad) - 1} more are off" if len(bad) > 1 else ""
+        off = f"{kib(total)} behind the start of a stripe" if total else behind(stack, stripes, volume, own)
+        if total and total != own:
+            off += f", to which it adds {kib(own)} itself"
         extent = next((size for layer in stack.layers if (size := number(layer.facts, "extent"))), None)
         yield Finding(
             Severity.ADVICE,
             volume.name,
-            f"{which} begins {kib(off)} behind the start of a stripe{more}"
-            + (f"; extents are of {show_bytes(extent)}" if extent else ""),
+            f"{which} begins {off}{more}" + (f"; extents are of {show_bytes(extent)}" if extent else ""),
             f"extents of a multiple of {kib(stripes.stripe)}, the stripe of {stripes.on}",
             why(stack, stripes),
             f"# move the data to a group with the extent (vgcreate -s) that this says: "
@@ -40,8 +43,9 @@ def judge(stack: Stack) -> Iterator[Finding]:
         )
 
 
-def _bad(stack: Stack, stripes: Striped, volume: Layer) -> list[tuple[int, int]]:
-    """Numbers of the pieces that the volume puts off the stripe, from 1, and by how much.
+def _bad(stack: Stack, stripes: Striped, volume: Layer) -> list[tuple[int, int, int]]:
+    """Numbers of the pieces that the volume puts off the stripe, from 1; by how much itself; and how much
+    they are off in all (0 where that is known of what lies on the volume only).
 
     A piece that is off is the volume's doing where nothing else on its way down adds to it. Where something
     does, only of the first piece is known what the volume adds (its step); of others that is not said, and
@@ -67,9 +71,9 @@ def _bad(stack: Stack, stripes: Striped, volume: Layer) -> list[tuple[int, int]]
     bad = []
     for n, piece in enumerate(stripes.pieces, 1):
         if piece.off and not moves(ways.get(piece.start, top.name)):
-            bad.append((n, piece.off))
+            bad.append((n, piece.off, piece.off))
         elif piece.off and n == 1 and first:
-            bad.append((n, first))
+            bad.append((n, first, piece.off if top is volume else 0))
     return bad
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from fsdyno.audit.questions import few
 from fsdyno.audit.rule import Finding, Rule, Severity
-from fsdyno.audit.rules.partition_start import across, off_block
 from fsdyno.audit.stack import Layer, Stack
+from fsdyno.audit.starts import across, off_block
 from fsdyno.audit.words import kib
 
 

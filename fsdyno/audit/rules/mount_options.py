@@ -53,6 +53,8 @@ WRITING = (
         "integrity",
     ),
 )
+# What is written to it or not: a device may be missing.
+ANYWAY = "degraded"
 # Drivers may show these too where the whole mount is synchronous.
 PART_OF_SYNC = ("dirsync", "wsync")
 NO_REPLAY = ("norecovery", "noload", "nolog", "nologreplay", "rescue=nologreplay")
@@ -83,6 +85,15 @@ def judge(stack: Stack) -> Iterator[Finding]:
                 "every read of a file writes the time of it",
                 f"mount -o remount,relatime {point}",
             )
+    if ANYWAY in shown:
+        yield Finding(
+            Severity.DANGER,
+            mount.point,
+            f"mounted with {ANYWAY}",
+            "a mount that is refused where a device is missing",
+            "a device may be missing: what it had has fewer copies, and what is written now too",
+            f"# put the missing device back or replace it, and take {ANYWAY} out of the options of the mount",
+        )
     for option_name in NO_REPLAY:
         if option_name in shown:
             yield Finding(

@@ -44,7 +44,7 @@ RULE = Rule(
     name="superblock-geometry",
     title="stripe that the file system works with",
     source="ext4(5), stripe=; mke2fs(8), -E stride, stripe_width; xfs(5), sunit, swidth; mkfs.xfs(8), -d su",
-    needs=("superblock", "layer"),
+    needs=("superblock", "segments", "layer"),
     judge=judge,
     caught=("foreign-stride", "no-stride", "noalign-xfs"),
     evidence=GEOMETRY,
