@@ -89,8 +89,8 @@ fn main() -> ExitCode {
         Verb::Schema => print(&schema::schema()),
         Verb::Describe => print(&describe::describe()),
         Verb::Survey { stack: None } => print(&survey::survey(&state, &work, &cache)),
-        Verb::Survey { stack: Some(target) } => answer(survey::stack(&target)),
-        Verb::Align(options) => answer(align::align(&options)),
+        Verb::Survey { stack: Some(target) } => answer_apart(|| survey::stack(&target)),
+        Verb::Align(options) => answer_apart(|| align::align(&options)),
         Verb::Run { destroy } => {
             run::run(fsdyno_stack::RigOptions { state, work, destroy, ..Default::default() }, cache)
         }
@@ -128,21 +128,43 @@ fn of_user(variable: &str, below_home: &str) -> PathBuf {
         .join("fsdyno")
 }
 
-/// An answer, or as `refused` the reason why there is none.
-fn answer(answer: Result<impl Serialize, Reason>) -> ExitCode {
-    match answer {
-        Ok(value) => print(&value),
-        Err(reason) => {
-            print(&serde_json::json!({ "refused": reason }));
+/// An answer, or as `refused` the reason why there is none. It looks at devices that may hang, and is found apart:
+/// this process ends when the answer is there, whatever still waits for them.
+fn answer_apart<T: Serialize>(answer: impl FnOnce() -> Result<T, Reason>) -> ExitCode {
+    let found = fsdyno_stack::apart(|| match answer() {
+        Ok(value) => text(&value),
+        Err(reason) => [REFUSED, &text(&serde_json::json!({ "refused": reason }))].concat(),
+    });
+    match found {
+        Ok(found) => match found.strip_prefix(REFUSED) {
+            Some(refused) => {
+                write(refused);
+                ExitCode::FAILURE
+            }
+            None => write(&found),
+        },
+        Err(error) => {
+            eprintln!("fsdyno-agent: no answer was found: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
+/// What no JSON begins with, in front of a refusal.
+const REFUSED: &[u8] = b"!";
+
 fn print(value: &impl Serialize) -> ExitCode {
+    write(&text(value))
+}
+
+fn text(value: &impl Serialize) -> Vec<u8> {
     let mut text = serde_json::to_vec_pretty(value).unwrap_or_default();
     text.push(b'\n');
-    match std::io::stdout().write_all(&text) {
+    text
+}
+
+fn write(text: &[u8]) -> ExitCode {
+    match std::io::stdout().write_all(text) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }

@@ -2,6 +2,7 @@
 //! undoes all of it. The only code of fsdyno that creates and destroys things; everything that is
 //! privileged happens here, and nothing here has an opinion on results.
 
+mod apart;
 mod array;
 mod backing;
 mod clean;
@@ -28,6 +29,7 @@ mod tool;
 mod trial;
 pub mod walk;
 
+pub use apart::apart;
 pub use array::plan as arrays;
 pub use clean::clean;
 pub use failure::{Failure, Refused};

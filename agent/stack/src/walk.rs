@@ -26,7 +26,10 @@ use fsdyno_spec::array::Level;
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::{Mounted, StackLayer, Striped, Unseen};
 
-pub use aside::within;
+pub use aside::{late, within};
+
+use crate::mountinfo::MountLine;
+use crate::sysfs;
 pub use reach::answers;
 pub use under::{UnderDevice, array_under};
 
@@ -49,6 +52,8 @@ pub struct Walked {
     pub striped: Vec<Striped>,
     /// Kernel names of the devices that hold the first one, if it is not mounted: what is on it is theirs.
     pub held: Vec<String>,
+    /// Nodes of the partitions of the first one, if it is not mounted.
+    pub partitions: Vec<String>,
     /// What could not be read.
     pub unseen: Vec<Unseen>,
 }
@@ -56,14 +61,16 @@ pub struct Walked {
 impl Walked {
     /// The stripe that a file system on the first layer should work with: the one of all uppermost striped
     /// layers, if they are alike. None if there is none, or if it cannot be said: a striped layer on
-    /// another one has two beats, and only who knows the work can choose.
+    /// another one has two beats, and only who knows the work can choose; and where the way down to one is
+    /// not known, nothing tells that what lies there in a row does so above (thin volumes).
     #[must_use]
     pub fn stripe(&self) -> Option<Geometry> {
         let of = |striped: &Striped| Geometry { chunk: striped.chunk, data_disks: striped.data_disks };
         let uppermost = stripes::uppermost(&self.layers, &self.striped);
         let first = uppermost.first().map(|striped| of(striped))?;
         let alone = uppermost.len() == self.striped.len();
-        (alone && uppermost.iter().all(|striped| of(striped) == first)).then_some(first)
+        let known = uppermost.iter().all(|striped| !striped.pieces.is_empty());
+        (alone && known && uppermost.iter().all(|striped| of(striped) == first)).then_some(first)
     }
 }
 
@@ -77,28 +84,42 @@ pub fn walk(target: &Path) -> Result<Walked, Reason> {
     let mut unseen = Vec::new();
     let mount =
         found.mount.as_ref().map(|line| mounted::mounted(line, found.group.as_deref(), !found.on.is_empty()));
+    let folders = found.mount.as_ref().is_some_and(on_folders);
     let fstype = found.mount.map(|line| line.fstype);
     let point = mount.as_ref().filter(|_| !found.device).map(|mount| mount.point.clone());
     let target = point.unwrap_or_else(|| target.display().to_string());
     if found.on.is_empty() {
-        let kind = fstype.as_deref().unwrap_or_default();
         unseen.push(told(
             "layer",
             None,
-            Reason::new(format!("{kind} at {target} lies on no block device of this host")).advise(
-                "name a path on the file system that it takes its files from, on the host that has it",
-            ),
+            on_no_device(fstype.as_deref().unwrap_or_default(), &target, folders),
         ));
         return Ok(Walked { target, mount, fstype, unseen, ..Walked::default() });
     }
     let mut layers = descend::layers(&found.on, &mut unseen);
     physical::look(&mut layers, mount.is_none(), &mut unseen);
     let striped = stripes::striped(&layers, &mut unseen);
-    let held = match (&mount, layers.first()) {
-        (None, Some(first)) => held::holders(&first.name),
-        _ => Vec::new(),
+    let (held, partitions) = match (&mount, layers.first()) {
+        (None, Some(first)) => (held::holders(&first.name), sysfs::partitions(&first.name)),
+        _ => Default::default(),
     };
-    Ok(Walked { target, mount, fstype, on: found.on, layers, striped, held, unseen })
+    let partitions = partitions.iter().map(|name| device::node(name)).collect();
+    Ok(Walked { target, mount, fstype, on: found.on, layers, striped, held, partitions, unseen })
+}
+
+/// Whether a file system is laid over folders of others, which it names in its options.
+fn on_folders(line: &MountLine) -> bool {
+    line.super_options.split(',').any(|word| word.starts_with("lowerdir"))
+}
+
+/// Why nothing lies below a mount.
+fn on_no_device(kind: &str, target: &str, folders: bool) -> Reason {
+    match folders {
+        true => Reason::new(format!("{kind} at {target} is laid over folders of other file systems"))
+            .advise("audit those folders: its mount in /proc/self/mountinfo names them"),
+        false => Reason::new(format!("{kind} at {target} lies on no block device of this host"))
+            .advise("name a path on the file system that it takes its files from, on the host that has it"),
+    }
 }
 
 /// The level of the kernel's name for it.
@@ -109,4 +130,24 @@ fn level_of(name: &str) -> Option<Level> {
 /// A gap in a record.
 fn told(what: &str, layer: Option<&str>, reason: Reason) -> Unseen {
     Unseen { what: what.to_string(), layer: layer.map(str::to_string), reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mountinfo;
+
+    #[test]
+    fn what_is_laid_over_folders_is_not_said_to_be_on_no_device() {
+        let told = |line: &str| {
+            let line = mountinfo::parse(line).unwrap();
+            on_no_device(&line.fstype, "/mnt", on_folders(&line))
+        };
+        let over = told("36 35 0:50 / /mnt rw - overlay overlay rw,lowerdir=/a:/b,upperdir=/c,workdir=/d");
+        assert!(over.message.contains("over folders of other file systems"), "{over:?}");
+        // Records go to others: whose folders they are is not told.
+        assert!(!over.message.contains("/a") && over.advice.unwrap().starts_with("audit those"));
+        let memory = told("36 35 0:50 / /mnt rw - tmpfs tmpfs rw,size=8k");
+        assert!(memory.message.contains("on no block device"), "{memory:?}");
+    }
 }

@@ -94,7 +94,13 @@ fn a_partition_at_sector_63_lies_32256_bytes_behind_the_start_of_its_disk() {
     std::os::unix::fs::symlink(format!("{}p2", device.0.path.display()), &link).unwrap();
     let walked = walk(&link).unwrap();
     assert_eq!((walked.mount.is_none(), &walked.on), (true, &vec![format!("{disk}p2")]));
-    assert_eq!(walked.unseen, []);
+    // The file behind the device is on a stack of its own.
+    let [below] = walked.unseen.as_slice() else { panic!("{:?}", walked.unseen) };
+    assert_eq!((below.what.as_str(), below.layer.as_deref()), ("layer", Some(disk.as_str())));
+    let folder_of_file = folder.path().canonicalize().unwrap();
+    assert_eq!(below.reason.advice, Some(format!("audit {}", folder_of_file.display())));
+    let whole = walk(&device.0.path).unwrap();
+    assert_eq!(whole.partitions, [format!("{}p2", device.0.path.display())]);
     let kinds: Vec<_> = walked.layers.iter().map(|layer| (layer.name.clone(), layer.kind)).collect();
     assert_eq!(kinds, [(format!("{disk}p2"), LayerKind::Partition), (disk.clone(), LayerKind::Loop)]);
     let partition = first(&walked);

@@ -13,9 +13,9 @@ use fsdyno_probe::space::{free_pieces, space};
 use fsdyno_probe::timers::Jobs;
 use fsdyno_probe::{host, timers};
 use fsdyno_spec::outcome::Reason;
-use fsdyno_spec::record::{FoundFileSystem, Mounted, RECORD, Space, StackRecord, Unseen, Upkeep};
+use fsdyno_spec::record::{FoundFileSystem, Mounted, RECORD, Space, StackLayer, StackRecord, Unseen, Upkeep};
 use fsdyno_spec::survey::Host;
-use fsdyno_stack::walk::{Walked, answers, walk, within};
+use fsdyno_stack::walk::{Walked, answers, late, walk, within};
 use rustix::fs::OFlags;
 
 use super::BECOME_ROOT;
@@ -107,18 +107,13 @@ fn apart(what: &str, walked: &Walked) -> Unseen {
 fn medium(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Read {
     let by_mount = || Read { row: by_name(walked.fstype.as_deref()), ..Read::default() };
     let Some(first) = walked.layers.first() else { return by_mount() };
-    if !walked.held.is_empty() {
-        let reason = Reason::new(format!("{} is held by {}", first.node, walked.held.join(", ")))
-            .advise("audit that: what is on this device belongs to it");
+    if let Some(reason) = of_others(walked, first) {
         unseen.push(Unseen { what: "superblock".into(), layer: Some(first.name.clone()), reason });
-        return Read::default();
-    }
-    if walked.mount.is_none() && first.facts.contains_key("pv_start") {
         return Read::default();
     }
     let read = match root {
         false => Err(Reason::new(format!("only root may read {}", first.node)).advise(BECOME_ROOT)),
-        true => answers(&walked.layers, &first.name).and_then(|()| {
+        true => responds(walked, unseen).and_then(|()| {
             let (node, fstype) = (PathBuf::from(&first.node), walked.fstype.clone());
             within(Path::new(&first.node), move || read(&node, fstype.as_deref()))
         }),
@@ -129,11 +124,45 @@ fn medium(walked: &Walked, root: bool, unseen: &mut Vec<Unseen>) -> Read {
     })
 }
 
+/// Why what is on a device is not its own file system, if it is not: others hold it, or it was divided.
+fn of_others(walked: &Walked, first: &StackLayer) -> Option<Reason> {
+    let node = &first.node;
+    if !walked.held.is_empty() {
+        return Some(
+            Reason::new(format!("{node} is held by {}", walked.held.join(", ")))
+                .advise("audit that: what is on this device belongs to it"),
+        );
+    }
+    if let Some(partition) = walked.partitions.first() {
+        return Some(
+            Reason::new(format!("{node} is divided: {}", walked.partitions.join(", ")))
+                .advise(format!("audit its partitions one by one: audit {partition}")),
+        );
+    }
+    (walked.mount.is_none() && first.facts.contains_key("pv_start")).then(|| {
+        Reason::new(format!("{node} is a physical volume of LVM, and none of its volumes is active"))
+            .advise("activate a volume (lvchange -ay), and audit that")
+    })
+}
+
+/// Whether the first device would answer a read, as far as is known: what was waited for in vain once is not
+/// waited for again.
+fn responds(walked: &Walked, unseen: &[Unseen]) -> Result<(), Reason> {
+    let layers = &walked.layers;
+    let Some(first) = layers.first() else { return Ok(()) };
+    let gave_up = |layer: &StackLayer| {
+        let reason = late(Path::new(&layer.node));
+        unseen.iter().any(|gap| gap.reason == reason).then_some(reason)
+    };
+    layers.iter().find_map(gave_up).map_or_else(|| answers(layers, &first.name), Err)
+}
+
 fn by_name(fstype: Option<&str>) -> Option<&'static FileSystem> {
     fsdyno_filesystems::of_mount(fstype?, None).map(|(row, _)| row)
 }
 
-/// Reads superblock and upkeep. Nothing found on a device that is not mounted is no error.
+/// Reads superblock and upkeep. That nothing is found on a device that is not mounted is a reason as well: what
+/// was not there was not judged.
 fn read(node: &Path, fstype: Option<&str>) -> Result<Read, Reason> {
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut file =
@@ -144,10 +173,11 @@ fn read(node: &Path, fstype: Option<&str>) -> Result<Read, Reason> {
             },
         )?;
     let (row, superblock) = match fstype {
-        None => match fsdyno_filesystems::probe(&mut file) {
-            Some((row, superblock)) => (row, superblock),
-            None => return Ok(Read::default()),
-        },
+        None => fsdyno_filesystems::probe(&mut file)?.ok_or_else(|| {
+            Reason::new(format!("no file system that is known here is on {}", node.display())).advise(
+                "if files are on it: audit a folder of theirs, or the volume or array that is made of it",
+            )
+        })?,
         Some(fstype) => match fsdyno_filesystems::of_mount(fstype, Some(&mut file)) {
             // Of a type that is not in the table nothing could be read.
             None => return Ok(Read::default()),
@@ -162,7 +192,7 @@ fn read(node: &Path, fstype: Option<&str>) -> Result<Read, Reason> {
 /// How full it is; its pieces only where there is a device for them to be on.
 fn filled(mount: &Mounted, walked: &Walked, unseen: &mut Vec<Unseen>) -> Option<Space> {
     let point = PathBuf::from(&mount.point);
-    let mut told = |what: &str, reason: Reason| {
+    let told = |unseen: &mut Vec<Unseen>, what: &str, reason: Reason| {
         unseen.push(Unseen { what: what.into(), layer: None, reason });
     };
     let counted = within(&point, {
@@ -172,13 +202,13 @@ fn filled(mount: &Mounted, walked: &Walked, unseen: &mut Vec<Unseen>) -> Option<
     let mut space = match counted {
         Ok(space) => space,
         Err(reason) => {
-            told("space", reason);
+            told(unseen, "space", reason);
             return None;
         }
     };
-    if let Some(first) = walked.layers.first() {
+    if !walked.layers.is_empty() {
         let fstype = mount.fstype.clone();
-        let listed = answers(&walked.layers, &first.name).and_then(|()| {
+        let listed = responds(walked, unseen).and_then(|()| {
             let list = point.clone();
             within(&point, move || {
                 free_pieces(&list, LISTING).map_err(|error| unlisted(&list, &fstype, &error))
@@ -186,7 +216,7 @@ fn filled(mount: &Mounted, walked: &Walked, unseen: &mut Vec<Unseen>) -> Option<
         });
         match listed {
             Ok(pieces) => space.pieces = Some(pieces),
-            Err(reason) => told("pieces", reason),
+            Err(reason) => told(unseen, "pieces", reason),
         }
     }
     Some(space)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use fsdyno_spec::record::{Facts, FoundGeometry, LayerKind, StackLayer, Striped};
+use fsdyno_spec::record::{Facts, FoundGeometry, LayerKind, StackLayer, Striped, StripedPiece};
 use fsdyno_spec::units::Bytes;
 use serde_json::json;
 
@@ -40,13 +40,20 @@ fn mount(fstype: &str, options: &[&str]) -> Mounted {
 
 fn walked(node: &Path, mount: Option<Mounted>) -> Walked {
     let fstype = mount.as_ref().map(|mount| mount.fstype.clone());
+    let whole = StripedPiece {
+        start: Bytes(0),
+        size: Bytes::mib(64),
+        offset: Bytes(0),
+        off: Bytes(0),
+        off_chunk: Some(Bytes(0)),
+    };
     let striped = Striped {
         on: "md0".into(),
         chunk: Bytes::kib(64),
         data_disks: 3,
         stripe: Bytes::kib(192),
         read_ahead: Some(Bytes::kib(384)),
-        pieces: Vec::new(),
+        pieces: vec![whole],
         steps: Vec::new(),
     };
     Walked {
@@ -106,13 +113,51 @@ fn a_device_that_is_not_mounted_tells_its_file_system_by_its_superblock() {
     assert_eq!(again, record);
 }
 
+/// That a record has no file system, and the only reason why.
+fn reason_without(walked: Walked) -> Reason {
+    let record = compose(walked, host(true));
+    assert_eq!((&record.filesystem, unseen(&record)), (&None, vec!["superblock"]));
+    assert_eq!(record.unseen[0].layer.as_deref(), Some("loop77"));
+    record.unseen[0].reason.clone()
+}
+
 #[test]
-fn a_device_without_a_file_system_that_is_known_has_none() {
+fn a_device_without_a_file_system_that_is_known_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
     let image = folder.path().join("zeros");
     std::fs::write(&image, vec![0; 1 << 20]).expect("an image");
-    let record = compose(walked(&image, None), host(true));
-    assert_eq!((&record.filesystem, unseen(&record)), (&None, vec![]));
+    let reason = reason_without(walked(&image, None));
+    assert!(reason.message.starts_with("no file system that is known here"), "{reason:?}");
+    assert!(reason.advice.is_some());
+}
+
+#[test]
+fn a_device_that_fails_to_be_read_is_not_empty() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // A folder can be opened, and not be read.
+    let reason = reason_without(walked(folder.path(), None));
+    assert!(reason.message.contains("cannot be read") && reason.message.contains("os error"), "{reason:?}");
+}
+
+#[test]
+fn of_a_divided_disk_the_partitions_are_named() {
+    let Some((_folder, image)) = image() else { return };
+    let partitions = vec!["/dev/sda1".to_string(), "/dev/sda2".to_string()];
+    let reason = reason_without(Walked { partitions, ..walked(&image, None) });
+    assert!(reason.message.ends_with("is divided: /dev/sda1, /dev/sda2"), "{reason:?}");
+    assert!(reason.advice.expect("advice").ends_with("audit /dev/sda1"));
+}
+
+#[test]
+fn a_device_that_did_not_answer_once_is_not_asked_again() {
+    let Some((_folder, image)) = image() else { return };
+    let mut walked = walked(&image, Some(mount("ext4", &["rw"])));
+    let reason = late(&image);
+    walked.unseen.push(Unseen { what: "pv".into(), layer: Some("loop77".into()), reason: reason.clone() });
+    let record = compose(walked, host(true));
+    assert_eq!(unseen(&record), ["pv", "superblock", "pieces"]);
+    assert!(record.unseen.iter().filter(|gap| gap.what != "timers").all(|gap| gap.reason == reason));
+    assert_eq!(record.filesystem.map(|found| found.superblock), Some(None));
 }
 
 #[test]
@@ -120,7 +165,17 @@ fn a_physical_volume_is_not_taken_for_what_once_was_on_it() {
     let Some((_folder, image)) = image() else { return };
     let mut walked = walked(&image, None);
     walked.layers[0].facts.insert("pv_start".into(), json!(1 << 20));
-    assert_eq!(compose(walked, host(true)).filesystem, None);
+    assert!(reason_without(walked).message.contains("physical volume of LVM"));
+}
+
+#[test]
+fn where_the_way_to_a_stripe_is_not_known_nothing_is_expected() {
+    let Some((_folder, image)) = image() else { return };
+    let mut walked = walked(&image, None);
+    walked.striped[0].pieces.clear();
+    let found = compose(walked, host(true)).filesystem.expect("an ext4");
+    assert_eq!(found.geometry, Some(FoundGeometry { found: numbers(32, 320), expected: None }));
+    assert!(!found.commands.contains_key("tell_geometry"), "{:?}", found.commands);
 }
 
 #[test]
@@ -246,7 +301,7 @@ fn a_live_mount_is_read_down_to_its_loop_device_and_left_as_it_was() {
     let space = found.space.as_ref().expect("mounted");
     let pieces = space.pieces.as_ref().expect("listed");
     assert!(pieces.whole && pieces.bytes == space.free, "{space:?}");
-    assert_eq!(unseen(&record), [""; 0], "{:?}", record.unseen);
+    assert_eq!(unseen(&record), ["layer"], "what the file is on: {:?}", record.unseen);
     // The line that turns barriers on does.
     let line = &found.commands["barriers_on"];
     assert!(Command::new("/bin/sh").args(["-c", line]).status().expect("a shell").success(), "{line}");

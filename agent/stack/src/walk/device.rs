@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use fsdyno_filesystems::quote;
 use fsdyno_spec::outcome::Reason;
 use fsdyno_spec::record::{Facts, LayerKind, Piece, StackLayer, Unseen};
 use fsdyno_spec::units::Bytes;
@@ -40,7 +41,7 @@ pub fn layer(name: &str, unseen: &mut Vec<Unseen>) -> StackLayer {
     } else if class.join("md").exists() {
         md::parts(name, size, unseen)
     } else if name.strip_prefix("loop").is_some_and(is_number) {
-        looped(name)
+        looped(name, unseen)
     } else {
         other(name, unseen)
     };
@@ -89,10 +90,12 @@ fn partition(name: &str, size: Bytes) -> Parts {
     Parts { kind: LayerKind::Partition, node: node(name), facts, below, somewhere_on }
 }
 
-fn looped(name: &str) -> Parts {
+fn looped(name: &str, unseen: &mut Vec<Unseen>) -> Parts {
     let of = |attribute: &str| sysfs::text(&sysfs::class(name).join("loop").join(attribute)).ok();
     let mut facts = Facts::new();
-    if let Some(file) = of("backing_file") {
+    let file = of("backing_file");
+    unseen.push(told("layer", Some(name), below_file(name, file.as_deref())));
+    if let Some(file) = file {
         facts.insert("backing_file".into(), json!(file));
     }
     if let Some(direct) = of("dio") {
@@ -102,6 +105,16 @@ fn looped(name: &str) -> Parts {
         facts.insert("offset".into(), json!(offset));
     }
     Parts { kind: LayerKind::Loop, node: node(name), facts, below: Vec::new(), somewhere_on: Vec::new() }
+}
+
+/// That what a file lies on is a stack of its own. The file may be gone, or be named as another mount namespace
+/// sees it.
+fn below_file(name: &str, file: Option<&str>) -> Reason {
+    let reason = Reason::new(format!("what the file behind {name} lies on was not looked at"));
+    match file.and_then(|file| Path::new(file).parent()).filter(|folder| folder.is_dir()) {
+        Some(folder) => reason.advise(format!("audit {}", quote(&folder.to_string_lossy()))),
+        None => reason.advise("audit the folder that the file is in, where it is seen"),
+    }
 }
 
 /// A disk, if there is hardware behind it or its driver is known to be all there is; else nothing that

@@ -57,7 +57,10 @@ pub fn look(layers: &mut [StackLayer], first: bool, unseen: &mut Vec<Unseen>) {
                 let reason = Reason::new(message).advise("see `pvs` and `pvck`");
                 unseen.push(told("pv", Some(&layer.name), reason));
             }
-            Err(reason) if sure => unseen.push(told("pv", Some(&layer.name), reason)),
+            // Whoever reads on is to know that it does not answer.
+            Err(reason) if sure || reason == late(Path::new(&layer.node)) => {
+                unseen.push(told("pv", Some(&layer.name), reason));
+            }
             // Nothing says that it is one.
             Ok(None) | Err(_) => {}
         }

@@ -199,10 +199,13 @@ fn where_the_way_down_is_not_known_no_piece_is_told() {
     pool.size = Bytes(8 * MIB);
     pool.somewhere_on = vec!["md0".into()];
     let mut unseen = Vec::new();
-    let found = striped(&[pool, raid5(600 * MIB)], &mut unseen);
+    let layers = vec![pool, raid5(600 * MIB)];
+    let found = striped(&layers, &mut unseen);
     assert_eq!((found[0].pieces.len(), found[0].steps.len()), (0, 0));
     // That it did not tell was told where it was read.
     assert_eq!(unseen, []);
+    // What is thin lies anywhere: no stripe is known for it.
+    assert_eq!(crate::walk::Walked { layers, striped: found, ..Default::default() }.stripe(), None);
 }
 
 #[test]
