@@ -111,6 +111,16 @@ def test_a_record_may_come_from_a_pipe(fsdyno: Fsdyno, tmp_path: Path) -> None:
         assert done.stderr.startswith("fsdyno: standard input: ") and said in done.stderr
 
 
+def test_a_terminal_is_no_pipe_and_is_not_waited_for(fsdyno: Fsdyno) -> None:
+    ours, its = os.openpty()
+    try:
+        _, said = fsdyno.start("audit", "-", stdin=its).communicate(timeout=60)
+    finally:
+        os.close(ours)
+        os.close(its)
+    assert "is a terminal" in said and "| fsdyno audit -" in said
+
+
 def test_what_was_not_judged_is_no_success(fsdyno: Fsdyno, tmp_path: Path) -> None:
     """Live, and as a record."""
     live = fsdyno("audit", "/proc", "--save", "proc.json")
