@@ -67,6 +67,6 @@ RULE = Rule(
     source="cryptsetup-luksFormat(8), --offset; Linux Documentation/admin-guide/device-mapper/dm-crypt.rst",
     needs=("segments", "layer", "queue"),
     judge=judge,
-    caught=("crypt-start",),
+    caught=("crypt-start", "crypt-in-a-block"),
     evidence=OFF_STRIPE,
 )

@@ -62,6 +62,6 @@ RULE = Rule(
     source="Linux Documentation/ABI/stable/sysfs-block (alignment_offset, physical_block_size); sfdisk(8)",
     needs=("layer", "queue"),
     judge=judge,
-    caught=("partition-63", "member-on-partition-63", "partition-on-array"),
+    caught=("partition-63", "member-on-partition-63", "partition-on-array", "partition-63-on-array"),
     evidence=OFF_STRIPE,
 )

@@ -55,6 +55,6 @@ RULE = Rule(
     source="pvcreate(8), --dataalignment; measured: docs/stacks.md",
     needs=("pv", "segments", "layer", "queue"),
     judge=judge,
-    caught=("pv-start",),
+    caught=("pv-start", "pv-in-a-block"),
     evidence=OFF_STRIPE,
 )
