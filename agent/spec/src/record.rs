@@ -146,7 +146,8 @@ pub struct FoundGeometry {
     /// As it is, in the units of its own tools, by their names (`stride`, `sunit`, …).
     pub found: BTreeMap<String, u64>,
     /// As it should be; none if no stripe below is known, or it cannot be said: where a striped layer lies on
-    /// another one, or the uppermost stripes of its parts differ.
+    /// another one, the uppermost stripes of its parts differ, the way down to one is not known, or its mkfs makes none
+    /// with a stripe on so small a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<BTreeMap<String, u64>>,
 }

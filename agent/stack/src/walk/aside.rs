@@ -3,7 +3,7 @@
 //!
 //! Threads that are left alone go with the process, which joins none of them. Most waits for devices and
 //! servers can be killed. One that cannot (a task in state D) keeps a dying process until its device
-//! answers or fails, whatever is done here.
+//! answers or fails: so whoever is asked for an answer finds it [apart](crate::apart()).
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
