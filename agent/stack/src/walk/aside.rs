@@ -21,7 +21,7 @@ pub fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Re
     answered
 }
 
-/// What `work` answers within [`PATIENCE`]; else that `what` (a node or a path) did not.
+/// What `work` answers within a second; else that `what` (a node or a path) did not.
 ///
 /// # Errors
 /// If it did not answer in time, or what it answers.
