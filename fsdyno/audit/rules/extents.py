@@ -26,7 +26,8 @@ def judge(stack: Stack) -> Iterator[Finding]:
             continue
         n, own, total = bad[0]
         pieces = len(stripes.pieces)
-        which = f"piece {n} of {pieces} of {volume.node}" if pieces > 1 else volume.node
+        whole = f"what {volume.node} has on {stripes.on}" if stripes.pieces[0].start else volume.node
+        which = f"piece {n} of {pieces} of {volume.node}" if pieces > 1 else whole
         more = f"; {len(bad) - 1} more are off" if len(bad) > 1 else ""
         off = f"{kib(total)} behind the start of a stripe" if total else behind(stack, stripes, volume, own)
         if total and total != own:
