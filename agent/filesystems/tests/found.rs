@@ -6,26 +6,11 @@ mod common;
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read, Seek, SeekFrom};
 
-use common::{Image, given, make, run};
-use fsdyno_filesystems::{CommandLine, FileSystem, Geometry, Standing, TABLE, find, of_mount, probe};
+use common::{Image, STRIPE, facts, given, make, row, run, words};
+use fsdyno_filesystems::{CommandLine, Standing, TABLE, of_mount, probe};
 use fsdyno_spec::record::Facts;
 use fsdyno_spec::units::Bytes;
-use serde_json::{Value, json};
-
-/// RAID 5 of four members with chunks of 64 KiB: 16 and 48 blocks, 128 and 384 sectors.
-const STRIPE: Geometry = Geometry { chunk: Bytes::kib(64), data_disks: 3 };
-
-fn row(name: &str) -> &'static FileSystem {
-    find(name).expect("a row")
-}
-
-fn words(shown: &str) -> Vec<String> {
-    shown.split(',').map(ToString::to_string).collect()
-}
-
-fn facts(value: Value) -> Facts {
-    serde_json::from_value(value).expect("facts")
-}
+use serde_json::json;
 
 #[test]
 fn each_file_system_is_told_from_its_medium_alone() {

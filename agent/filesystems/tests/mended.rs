@@ -6,28 +6,14 @@ mod common;
 use std::fs;
 use std::process::Command;
 
-use common::{Image, Mounted, can_mount, given, kernel_has, make, make_told};
-use fsdyno_filesystems::{FileSystem, Geometry, Here, Options, Standing, TABLE, Told, find};
+use common::{Image, Mounted, STRIPE, can_mount, facts, given, kernel_has, make, make_told, row, words};
+use fsdyno_filesystems::{Geometry, Here, Options, Standing, TABLE, Told};
 use fsdyno_spec::record::Facts;
 use fsdyno_spec::units::Bytes;
 use serde_json::{Value, json};
 
-/// RAID 5 of four members with chunks of 64 KiB: 16 and 48 blocks, 128 and 384 sectors.
-const STRIPE: Geometry = Geometry { chunk: Bytes::kib(64), data_disks: 3 };
 /// What is no multiple of `STRIPE`, and the other way round.
 const WIDE: Geometry = Geometry { chunk: Bytes::kib(512), data_disks: 2 };
-
-fn row(name: &str) -> &'static FileSystem {
-    find(name).expect("a row")
-}
-
-fn words(shown: &str) -> Vec<String> {
-    shown.split(',').map(ToString::to_string).collect()
-}
-
-fn facts(value: Value) -> Facts {
-    serde_json::from_value(value).expect("facts")
-}
 
 #[test]
 fn nothing_is_expected_where_nothing_is_striped() {

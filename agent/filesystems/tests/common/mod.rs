@@ -7,7 +7,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use fsdyno_filesystems::{CommandLine, FileSystem, MountPlan, Options, Target, Told, spell_parameter};
+use fsdyno_filesystems::{
+    CommandLine, FileSystem, Geometry, MountPlan, Options, Target, Told, spell_parameter,
+};
+use fsdyno_spec::record::Facts;
 use fsdyno_spec::units::Bytes;
 use serde_json::{Map, Value};
 
@@ -215,4 +218,19 @@ pub fn kernel_has(fs: &FileSystem) -> bool {
         eprintln!("SKIPPED: this kernel has no {}", fs.name);
     }
     has
+}
+
+/// RAID 5 of four members with chunks of 64 KiB: 16 and 48 blocks, 128 and 384 sectors.
+pub const STRIPE: Geometry = Geometry { chunk: Bytes::kib(64), data_disks: 3 };
+
+pub fn row(name: &str) -> &'static FileSystem {
+    fsdyno_filesystems::find(name).expect("a row")
+}
+
+pub fn words(shown: &str) -> Vec<String> {
+    shown.split(',').map(ToString::to_string).collect()
+}
+
+pub fn facts(value: Value) -> Facts {
+    serde_json::from_value(value).expect("facts")
 }
