@@ -33,6 +33,7 @@ FORMAT = (
     "data", "metadata", "system",
     "journal", "journal_inode", "journal_blocks", "journal_size", "transaction_blocks",
     "log_size", "log_stripe_unit",
+    "external_journal", "external_log", "external_realtime",
     "reserved_blocks", "reserved_blocks_count", "reserved_segments", "overprovision_segments",
 )  # fmt: skip
 

@@ -12,12 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
 from fsdyno.guest import cache_folder
 
 ROOT = Path(__file__).parents[2]
+BARE = "/run/fsdyno/rig"
+"""This host's root in a guest, without the memory that lies over /run and /tmp there."""
 NO_GUEST = 125
 LATE = 124
 
@@ -64,6 +67,8 @@ def run_in_guest(
     variables = variables or {}
     assert all(name.startswith("GUEST_") for name in variables), "other variables do not reach the guest"
     environment = {**os.environ, "FSDYNO_CACHE": str(cache_folder()), **variables}
+    here, bare = quote(str(ROOT)), quote(f"{BARE}{ROOT}")
+    script = f"[ -e {here} ] || {{ mkdir -p {here} && mount --bind {bare} {here}; }}\n{script}"
     with tempfile.NamedTemporaryFile("w", suffix=".sh") as file:
         file.write(script)
         file.flush()

@@ -228,7 +228,7 @@ def test_a_volume_is_striped_without_an_array(bench: Bench) -> None:
 
 
 IMPOSSIBLE: list[tuple[str, int, dict[str, Any], tuple[str, ...]]] = [
-    ("two members", 2, {"array": RAID5}, ("RAID 5", "3 members")),
+    ("three members", 3, {"array": {**RAID5, "level": 6}}, ("RAID 6", "4 members")),
     ("odd chunk", 4, {"array": {"level": 5, "chunk": 3000}}, ("chunk",)),
     ("a mirror's chunk", 2, {"array": {"level": 1, "chunk": CHUNK}}, ("no chunks",)),
     ("only spares", 4, {"array": {**RAID5, "spares": 3}}, ("leave no array",)),

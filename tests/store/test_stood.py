@@ -96,7 +96,7 @@ def test_what_varies_by_itself_is_not_what_was_made() -> None:
 def test_each_fact_of_a_superblock_counts_or_is_known_to_vary() -> None:
     """A fact that the agent reads and nobody thought of would let a new default of mkfs pass unseen."""
     varies = {"uuid", "label", "clean"}
-    source = "".join(path.read_text() for path in sorted((ROOT / "agent/filesystems/src").glob("*.rs")))
+    source = "".join(path.read_text() for path in sorted((ROOT / "agent/filesystems/src").rglob("*.rs")))
     read = set(re.findall(r'\(\s*"(\w+)"\.to_string\(\),\s*json!', source))
     assert {"features", "block_size", "log_size", "journal_size", "overprovision_segments"} <= read
     assert read - set(FORMAT) - varies == set()
